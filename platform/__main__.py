@@ -7,7 +7,7 @@ import pulumi
 from trainyard_platform import cluster, versions
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.assembly import Assembly
-from trainyard_platform.catalog import installed
+from trainyard_platform.catalog import stack_runtimes
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.parts.accelerators import component as accelerators
 from trainyard_platform.parts.admission import component as admission
@@ -66,7 +66,7 @@ def main() -> None:
     assembly = Assembly(
         stack=stack,
         artifacts=artifacts,
-        runtimes=installed.load(root / "runtimes", stack, artifacts.registry, pulumi.log.info),
+        runtimes=stack_runtimes.load(root / "runtimes", stack, artifacts.registry, pulumi.log.info),
         options=cluster.options(cluster.provider(stack.cluster, pulumi.get_stack(), render_to)),
         renders=render_to is not None,
     )

@@ -7,7 +7,7 @@ from trainyard_delivery import stack_names
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import images as catalog_images
-from trainyard_platform.catalog import installed as stack_runtimes
+from trainyard_platform.catalog import stack_runtimes
 from trainyard_platform.catalog.images import Images
 
 CATALOG = stackfile.PROJECT / "runtimes"

@@ -14,7 +14,7 @@ from trainyard_api import names
 from trainyard_kube.client import ApiError, Client, NotFoundError
 from trainyard_kube.resources import CLUSTER_TRAINING_RUNTIMES
 from trainyard_platform.artifacts import Artifacts
-from trainyard_platform.catalog import installed as stack_runtimes
+from trainyard_platform.catalog import stack_runtimes
 
 from ..files import stackfile
 from ..files.manifests import CATALOG

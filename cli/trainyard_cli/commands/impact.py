@@ -23,7 +23,7 @@ from trainyard_delivery import impact as core
 from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials, CredentialsError
 from trainyard_platform.artifacts import Artifacts
-from trainyard_platform.catalog import installed as stack_runtimes
+from trainyard_platform.catalog import stack_runtimes
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.settings import StackSettings
 from trainyard_policies.lint.files import CannotLintError, at_revision, left, root

@@ -23,8 +23,8 @@ from trainyard_assist.offline import inside_others
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import images as catalog_images
-from trainyard_platform.catalog import installed as stack_runtimes
 from trainyard_platform.catalog import judge as catalog_judge
+from trainyard_platform.catalog import stack_runtimes
 from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.catalog.images import Images
 from trainyard_platform.errors import PlatformError

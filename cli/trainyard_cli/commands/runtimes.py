@@ -19,8 +19,7 @@ from trainyard_api.closed import nearest
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import header as catalog_header
-from trainyard_platform.catalog import installed as stack_runtimes
-from trainyard_platform.catalog import overlay
+from trainyard_platform.catalog import overlay, stack_runtimes
 from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.catalog.header import Header
 from trainyard_platform.errors import PlatformError

@@ -23,7 +23,7 @@ from trainyard_delivery import replacements, stack_names
 from trainyard_platform.artifacts import Artifacts, ImagePin
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import images as catalog_images
-from trainyard_platform.catalog import installed as stack_runtimes
+from trainyard_platform.catalog import stack_runtimes
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.settings import CONFIG_KEY, StackSettings
 from trainyard_policies import engine

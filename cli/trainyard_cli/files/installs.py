@@ -12,7 +12,7 @@ from datetime import date
 
 from trainyard_api.documents import Document
 from trainyard_platform.artifacts import Artifacts, ImagePin
-from trainyard_platform.catalog import installed as stack_runtimes
+from trainyard_platform.catalog import stack_runtimes
 from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.catalog.images import Images
 from trainyard_platform.stack.settings import StackSettings
