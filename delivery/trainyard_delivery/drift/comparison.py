@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .differences import ABSENT, Absent, Difference, differences
-from .mutated import mutations
+from .mutations import mutations
 from .ownership import Writer, writer
 from .paths import Path, text
 from .writers import Right, with_others
