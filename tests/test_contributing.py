@@ -117,7 +117,7 @@ PART = Step(
         f"{PLATFORM}/parts/example/__init__.py": '"""A greeting."""\n',
         f"{PLATFORM}/stack/example.py": '''"""Settings of the greeting."""
 
-from trainyard_api.closed import Closed
+from trainyard_api.strict import Closed
 
 
 class Example(Closed):

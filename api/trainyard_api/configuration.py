@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from . import durations, names
-from .closed import Closed
+from .strict import Closed
 
 API_VERSION: Final = "config.trainyard.dev/v1alpha1"
 KIND: Final = "Configuration"

@@ -14,8 +14,8 @@ from enum import StrEnum
 from pydantic import Field, model_validator
 
 from . import durations, names, quantity
-from .closed import Closed, Quantity
 from .fields import Json
+from .strict import Closed, Quantity
 
 
 class Provider(StrEnum):

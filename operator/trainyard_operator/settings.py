@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from trainyard_api import closed, documents, names
+from trainyard_api import documents, names, strict
 from trainyard_api.configuration import API_VERSION, KIND, Configuration, Webhook
 from trainyard_kube.credentials import SERVICE_ACCOUNT
 from trainyard_policies.settings import Policies
@@ -138,8 +138,8 @@ def load(file: str | None = None, flags: Mapping[str, tuple[str, Any]] | None = 
         configuration = Configuration.model_validate(value, by_alias=True, by_name=False)
     except ValidationError as error:
         problems = []
-        for location, sentence in closed.sentences(error, Configuration):
-            field = closed.path("", location)
+        for location, sentence in strict.sentences(error, Configuration):
+            field = strict.path("", location)
             place = flags[field][0] if field in flags else f"{_where(written, location)}: {field}"
             problems.append(f"{place}: {sentence}")
         raise SettingsError("\n".join(problems)) from None
@@ -159,8 +159,8 @@ def load_policies(webhook: Webhook) -> Policies | None:
     try:
         return Policies.model_validate(written.value, by_alias=True, by_name=False)
     except ValidationError as error:
-        sentences = closed.sentences(error, Policies)
-        problems = [f"{_where(written, at)}: {closed.path('', at)}: {sentence}" for at, sentence in sentences]
+        sentences = strict.sentences(error, Policies)
+        problems = [f"{_where(written, at)}: {strict.path('', at)}: {sentence}" for at, sentence in sentences]
         raise SettingsError("\n".join(problems)) from None
 
 

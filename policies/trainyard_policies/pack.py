@@ -25,7 +25,7 @@ from pulumi_policy import policy
 from pulumi_policy.proxy import UnknownValueError
 from pydantic import BaseModel, Field, ValidationError
 
-from trainyard_api import closed
+from trainyard_api import strict
 from trainyard_api.pools import NodePool
 
 from . import engine, rules
@@ -285,5 +285,5 @@ def _without_unknowns(value: Any) -> Any:
 
 
 def _sentences(where: str, error: ValidationError, model: type[BaseModel]) -> Iterator[str]:
-    for location, sentence in closed.sentences(error, model):
-        yield f"{closed.path(where, location)}: {sentence}"
+    for location, sentence in strict.sentences(error, model):
+        yield f"{strict.path(where, location)}: {sentence}"

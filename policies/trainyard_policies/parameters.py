@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from trainyard_api import closed, names, pools, quantity
-from trainyard_api.closed import Closed, Quantity
+from trainyard_api import names, pools, quantity, strict
 from trainyard_api.pools import NodePool, Taint
+from trainyard_api.strict import Closed, Quantity
 
 from .queues import Queues
 from .site.parameters import PARAMETERS
@@ -137,7 +137,7 @@ def _from_the_site() -> Mapping[str, Any]:
         Parameters.model_validate(PARAMETERS, by_alias=False, by_name=True)
     except ValidationError as error:
         problems = [
-            f"{closed.path('', at)}: {sentence}" for at, sentence in closed.sentences(error, Parameters)
+            f"{strict.path('', at)}: {sentence}" for at, sentence in strict.sentences(error, Parameters)
         ]
         raise SystemExit(f"policies/trainyard_policies/site/parameters.py: {'; '.join(problems)}") from error
     return PARAMETERS

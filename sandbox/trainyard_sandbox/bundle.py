@@ -31,7 +31,7 @@ from urllib.parse import urldefrag
 
 from pydantic import Field, StringConstraints, ValidationError
 
-from trainyard_api.closed import Closed, sentences
+from trainyard_api.strict import Closed, sentences
 
 from .downloads import (
     PROBLEMS,

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import Field, StringConstraints, model_validator
 
-from trainyard_api.closed import Closed
+from trainyard_api.strict import Closed
 
 from .downloads import PROBLEMS, Address, BrokenError, Folder, digest_of, fetch, human, reason, require_safe
 from .errors import SandboxError

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from trainyard_api import descriptions
-from trainyard_api.closed import Closed
+from trainyard_api.strict import Closed
 
 
 class Base(Closed):

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, TextIO
 import typer
 
 from trainyard_api import names
-from trainyard_api.closed import nearest
+from trainyard_api.strict import nearest
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import header as catalog_header

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import yaml
 
-from trainyard_api.closed import nearest
 from trainyard_api.documents import DocumentError
+from trainyard_api.strict import nearest
 from trainyard_platform import versions, yamlfile
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.errors import PlatformError

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from trainyard_api import names
-from trainyard_api.closed import nearest
 from trainyard_api.names import StorageRole
+from trainyard_api.strict import nearest
 
 from ..errors import PlatformError
 from ..objects.manifest import Manifest

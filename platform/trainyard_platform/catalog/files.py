@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainyard_api import names
-from trainyard_api.closed import nearest
+from trainyard_api.strict import nearest
 
 from .. import yamlfile
 from ..errors import PlatformError

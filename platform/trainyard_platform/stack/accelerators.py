@@ -13,8 +13,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from pydantic.alias_generators import to_camel
 
-from trainyard_api.closed import Closed, nearest
 from trainyard_api.pools import NodePool, Provider
+from trainyard_api.strict import Closed, nearest
 
 from .value_types import Image
 

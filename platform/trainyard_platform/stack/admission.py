@@ -1,6 +1,6 @@
 """Settings of the webhooks."""
 
-from trainyard_api.closed import Closed
+from trainyard_api.strict import Closed
 
 
 class Admission(Closed):

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import yaml
 
-from trainyard_api.closed import nearest
+from trainyard_api.strict import nearest
 
 CHARTS: Final = ("jobset", "kueue", "volcano", "scheduler-plugins")
 """Artifacts whose charts accept values from a stack."""

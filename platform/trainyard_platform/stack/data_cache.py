@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from trainyard_api.closed import Closed
+from trainyard_api.strict import Closed
 
 from .value_types import ComputeResources, Image, PullPolicy
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from trainyard_api.closed import Closed
+from trainyard_api.strict import Closed
 
 
 class Known(Closed):

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from trainyard_api.closed import Closed
+from trainyard_api.strict import Closed
 
 from .value_types import ObjectName
 

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from trainyard_api import names
-from trainyard_api.closed import Closed
+from trainyard_api.strict import Closed
 
 from .value_types import (
     ComputeResources,

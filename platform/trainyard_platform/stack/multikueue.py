@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 
 from pydantic import Field
 
-from trainyard_api.closed import Closed, nearest
+from trainyard_api.strict import Closed, nearest
 
 
 class Worker(Closed):

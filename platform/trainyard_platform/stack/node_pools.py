@@ -10,8 +10,8 @@ from typing import Annotated, Final
 
 from pydantic import Field, model_validator
 
-from trainyard_api.closed import Closed, nearest
 from trainyard_api.pools import CLOUDS, EFA, NodePool, Provider, interfaces
+from trainyard_api.strict import Closed, nearest
 
 ROLE_ARN: Final = r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/.+$"
 AKS_ID: Final = (

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from trainyard_api.closed import Closed
+from trainyard_api.strict import Closed
 
 from .tenants import NAME
 from .value_types import Duration

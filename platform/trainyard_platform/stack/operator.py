@@ -5,8 +5,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from trainyard_api.closed import Closed, Quantity
 from trainyard_api.configuration import Controller, FeatureGates, Limits, Retention, SuspendedCondition
+from trainyard_api.strict import Closed, Quantity
 
 from .tenants import NAME
 from .value_types import Image, PullPolicy

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from trainyard_api.closed import Closed
+from trainyard_api.strict import Closed
 
 from .external_secrets import ExternalSecret
 from .runtimes import Toleration

@@ -9,8 +9,8 @@ from enum import StrEnum
 
 from pydantic import Field, model_validator
 
-from trainyard_api.closed import Closed, Quantity, nearest
 from trainyard_api.pools import Taint, TaintEffect
+from trainyard_api.strict import Closed, Quantity, nearest
 
 from .multikueue import MultiKueue
 from .value_types import LabelSelector

@@ -4,8 +4,8 @@ from enum import StrEnum
 
 from pydantic import Field, model_validator
 
-from trainyard_api.closed import Closed, Quantity
 from trainyard_api.pools import TaintEffect
+from trainyard_api.strict import Closed, Quantity
 
 from .value_types import Image, PullPolicy
 

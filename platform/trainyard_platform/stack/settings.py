@@ -13,9 +13,9 @@ from typing import Annotated, Final
 
 from pydantic import Field, ValidationError, model_validator
 
-from trainyard_api import closed, quantity
-from trainyard_api.closed import QUANTITY, Closed, nearest
+from trainyard_api import quantity, strict
 from trainyard_api.pools import NodePool
+from trainyard_api.strict import QUANTITY, Closed, nearest
 from trainyard_policies import queues as policies_queues
 from trainyard_policies.settings import Policies
 
@@ -314,15 +314,15 @@ def of(value: object, stack: str) -> StackSettings:
         problems = [f"{CONFIG_KEY}.{problem}" for problem in stack_settings.problems()]
     except ValidationError as error:
         problems = [
-            f"{closed.path(CONFIG_KEY, location)}: {_PINNED if _is_version(location) else sentence}"
-            for location, sentence in closed.sentences(error, StackSettings, _PATTERN_WORDS)
+            f"{strict.path(CONFIG_KEY, location)}: {_PINNED if _is_version(location) else sentence}"
+            for location, sentence in strict.sentences(error, StackSettings, _PATTERN_WORDS)
         ]
     if problems:
         raise InvalidStackError(stack, problems)
     return stack_settings
 
 
-def _is_version(location: closed.Location) -> bool:
+def _is_version(location: strict.Location) -> bool:
     return location[-1:] == ("version",) and location[0] not in ("cluster", "nodePools")
 
 

@@ -4,8 +4,8 @@ from enum import StrEnum
 
 from pydantic import Field, model_validator
 
-from trainyard_api.closed import Closed
 from trainyard_api.names import StorageRole
+from trainyard_api.strict import Closed
 
 
 class ReclaimPolicy(StrEnum):

@@ -7,7 +7,7 @@ from typing import Final
 from pydantic import Field, model_validator
 
 from trainyard_api import names, quantity
-from trainyard_api.closed import Closed, Quantity
+from trainyard_api.strict import Closed, Quantity
 
 from . import data_cache
 from .external_secrets import ExternalSecret

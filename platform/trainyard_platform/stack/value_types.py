@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from trainyard_api.closed import Closed, Quantity
+from trainyard_api.strict import Closed, Quantity
 
 IMAGE = r"^([a-z0-9.-]+\.[a-z0-9-]+|localhost)(:[0-9]+)?/[^\s]+(:[^\s/]+|@sha256:[0-9a-f]{64})$"
 Image = Annotated[
