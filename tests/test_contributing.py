@@ -117,10 +117,10 @@ PART = Step(
         f"{PLATFORM}/parts/example/__init__.py": '"""A greeting."""\n',
         f"{PLATFORM}/stack/example.py": '''"""Settings of the greeting."""
 
-from trainyard_api.strict import Closed
+from trainyard_api.strict import StrictModel
 
 
-class Example(Closed):
+class Example(StrictModel):
     """A greeting in a ConfigMap."""
 
     greeting: str | None = None

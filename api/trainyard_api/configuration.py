@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from . import durations, names
-from .strict import Closed
+from .strict import StrictModel
 
 API_VERSION: Final = "config.trainyard.dev/v1alpha1"
 KIND: Final = "Configuration"
@@ -41,7 +41,7 @@ Port = Annotated[int, Field(ge=0, le=65535)]
 SuspendedCondition = Literal["whileTrue", "upstream"]
 
 
-class Part(Closed):
+class Part(StrictModel):
     """Base of every part. It converts no values, such as the text "5" to a number."""
 
     model_config = ConfigDict(strict=True)

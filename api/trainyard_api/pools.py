@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from . import durations, names, quantity
 from .fields import Json
-from .strict import Closed, Quantity
+from .strict import Quantity, StrictModel
 
 
 class Provider(StrEnum):
@@ -45,7 +45,7 @@ class TaintEffect(StrEnum):
     NO_EXECUTE = "NoExecute"
 
 
-class Taint(Closed):
+class Taint(StrictModel):
     """A taint of nodes."""
 
     key: str = Field(min_length=1)
@@ -56,7 +56,7 @@ class Taint(Closed):
     """What it does."""
 
 
-class Accelerator(Closed):
+class Accelerator(StrictModel):
     """The accelerator of a node."""
 
     type: str = Field(min_length=1)
@@ -74,7 +74,7 @@ class GpuDriver(StrEnum):
     NONE = "none"
 
 
-class Machine(Closed):
+class Machine(StrictModel):
     """A node, apart from its accelerators."""
 
     cpu: Quantity
@@ -96,7 +96,7 @@ class Machine(Closed):
     """What else pods can ask for of a node, by resource, such as rdma/ib: "8"; the quota covers it too."""
 
 
-class TopologyLevel(Closed):
+class TopologyLevel(StrictModel):
     """One level of nearness above the node."""
 
     label: str = Field(min_length=1)
@@ -105,7 +105,7 @@ class TopologyLevel(Closed):
     """Nodes in one place; needed where nodes are simulated."""
 
 
-class Maintenance(Closed):
+class Maintenance(StrictModel):
     """When a cloud may work on the machines below nodes."""
 
     idle_for: str = Field(default="10m", pattern=f"^{durations.PATTERN}$")
@@ -114,7 +114,7 @@ class Maintenance(Closed):
     """How many nodes of the pool must be left while others are worked on early."""
 
 
-class PoolQuota(Closed):
+class PoolQuota(StrictModel):
     """Who gets the pool."""
 
     cluster_queue: str
@@ -123,7 +123,7 @@ class PoolQuota(Closed):
     """How many of the nodes are its own; all if left out. Those of nobody can be borrowed from nobody."""
 
 
-class NodePool(Closed):
+class NodePool(StrictModel):
     """A pool of equal nodes."""
 
     provider: Provider

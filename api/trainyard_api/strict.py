@@ -23,7 +23,7 @@ QUANTITY = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
 Quantity = Annotated[str, Field(pattern=QUANTITY, description="A Kubernetes quantity, such as 500m or 2Gi.")]
 
 
-class Closed(BaseModel):
+class StrictModel(BaseModel):
     """Base of every part: no unknown keys, immutable, camelCase in YAML."""
 
     model_config = ConfigDict(

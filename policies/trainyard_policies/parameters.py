@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from trainyard_api import names, pools, quantity, strict
 from trainyard_api.pools import NodePool, Taint
-from trainyard_api.strict import Closed, Quantity
+from trainyard_api.strict import Quantity, StrictModel
 
 from .queues import Queues
 from .site.parameters import PARAMETERS
@@ -36,7 +36,7 @@ def _bounded(amounts: dict[str, str]) -> dict[str, str]:
     return {**_OF_ANY, **amounts}
 
 
-class Pool(Closed):
+class Pool(StrictModel):
     """Equal nodes that training may run on."""
 
     name: str = Field(min_length=1)
@@ -51,7 +51,7 @@ class Pool(Closed):
     """Resources of one of its nodes, by name, such as nvidia.com/gpu: "8"."""
 
 
-class Parameters(Closed):
+class Parameters(StrictModel):
     """What the rules compare manifests with."""
 
     registries: tuple[str, ...] = (

@@ -14,7 +14,7 @@ from pydantic.config import JsonDict
 
 from trainyard_api import strict
 from trainyard_api.pools import NodePool
-from trainyard_api.strict import Closed
+from trainyard_api.strict import StrictModel
 
 from . import rules
 from .parameters import Parameters
@@ -38,7 +38,7 @@ def _of(subject: Subject) -> JsonDict:
 ByRule = Annotated[dict[str, Level], AfterValidator(_known)]
 
 
-class Levels(Closed):
+class Levels(StrictModel):
     """Levels that differ from the rules' own, by subject and rule."""
 
     runtimes: ByRule = Field(default={}, json_schema_extra=_of(Subject.RUNTIMES))
@@ -49,7 +49,7 @@ class Levels(Closed):
     """For all manifests together."""
 
 
-class Policies(Closed):
+class Policies(StrictModel):
     """How the rules apply to a stack."""
 
     levels: Levels = Levels()

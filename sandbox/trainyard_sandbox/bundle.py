@@ -31,7 +31,7 @@ from urllib.parse import urldefrag
 
 from pydantic import Field, StringConstraints, ValidationError
 
-from trainyard_api.strict import Closed, sentences
+from trainyard_api.strict import StrictModel, sentences
 
 from .downloads import (
     PROBLEMS,
@@ -60,7 +60,7 @@ _INDEX_AT_MOST: Final = 4 << 20
 _OTHERWISE: Final = f"Without {VARIABLE}, it is built here."
 
 
-class Piece(Closed):
+class Piece(StrictModel):
     """A file of a bundle: a gzipped tar of a folder in the cache, or a file in the cache as it is."""
 
     file: Annotated[str, StringConstraints(pattern=f"^{_NAME}$")]
@@ -71,7 +71,7 @@ class Piece(Closed):
     """Its bytes."""
 
 
-class Index(Closed):
+class Index(StrictModel):
     """What a bundle holds."""
 
     api_version: Annotated[str, Field(pattern=f"^{re.escape(API_VERSION)}$")] = API_VERSION

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import Field, StringConstraints, model_validator
 
-from trainyard_api.strict import Closed
+from trainyard_api.strict import StrictModel
 
 from .downloads import PROBLEMS, Address, BrokenError, Folder, digest_of, fetch, human, reason, require_safe
 from .errors import SandboxError
@@ -38,7 +38,7 @@ NONE: Final = "none"
 FILE: Final = TOOLCHAIN / "releases.yaml"
 
 
-class Archive(Closed):
+class Archive(StrictModel):
     """An archive for one kind of machine."""
 
     url: Annotated[str, StringConstraints(pattern=r"^https://[^?#]+$")]
@@ -77,7 +77,7 @@ class Archive(Closed):
         return PurePosixPath(self.name).name
 
 
-class Release(Closed):
+class Release(StrictModel):
     """What upstream publishes of a tool."""
 
     version: str

@@ -3,10 +3,10 @@
 from pydantic import Field
 
 from trainyard_api import descriptions
-from trainyard_api.strict import Closed
+from trainyard_api.strict import StrictModel
 
 
-class Base(Closed):
+class Base(StrictModel):
     inherited: int = 1
     """From the base,
     in two lines."""

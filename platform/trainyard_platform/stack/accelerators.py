@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from pydantic.alias_generators import to_camel
 
 from trainyard_api.pools import NodePool, Provider
-from trainyard_api.strict import Closed, nearest
+from trainyard_api.strict import StrictModel, nearest
 
 from .value_types import Image
 
@@ -49,7 +49,7 @@ class MigStrategy(StrEnum):
     MIXED = "mixed"
 
 
-class Mig(Closed):
+class Mig(StrictModel):
     """GPUs that are partitioned; who partitions them is the node image, or NVIDIA's MIG manager."""
 
     strategy: MigStrategy
@@ -64,7 +64,7 @@ class Mig(Closed):
         return self
 
 
-class Accelerator(Closed):
+class Accelerator(StrictModel):
     """One kind of accelerator in the cluster."""
 
     device_plugin: DevicePlugin = DevicePlugin.INSTALL

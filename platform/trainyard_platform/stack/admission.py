@@ -1,9 +1,9 @@
 """Settings of the webhooks."""
 
-from trainyard_api.strict import Closed
+from trainyard_api.strict import StrictModel
 
 
-class Admission(Closed):
+class Admission(StrictModel):
     """The webhooks that check TrainJobs and runtimes before they are stored."""
 
     enabled: bool = True

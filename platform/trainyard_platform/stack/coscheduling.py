@@ -4,12 +4,12 @@ from typing import Any
 
 from pydantic import Field
 
-from trainyard_api.strict import Closed
+from trainyard_api.strict import StrictModel
 
 from .value_types import ComputeResources
 
 
-class Coscheduling(Closed):
+class Coscheduling(StrictModel):
     """The coscheduling plugin of scheduler-plugins: a second scheduler, and its PodGroups' controller."""
 
     enabled: bool = False

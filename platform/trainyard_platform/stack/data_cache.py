@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from trainyard_api.strict import Closed
+from trainyard_api.strict import StrictModel
 
 from .value_types import ComputeResources, Image, PullPolicy
 
@@ -10,7 +10,7 @@ ACCOUNT = "kubeflow-trainer-cache-initializer"
 """ServiceAccount that Kubeflow Trainer's runtime with a cache runs its initializer as."""
 
 
-class DataCache(Closed):
+class DataCache(StrictModel):
     """LeaderWorkerSet, which runs a cache, and in each tenant's namespace the right to start one."""
 
     enabled: bool = False

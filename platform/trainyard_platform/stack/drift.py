@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from trainyard_api.strict import Closed
+from trainyard_api.strict import StrictModel
 
 
-class Known(Closed):
+class Known(StrictModel):
     """An object of somebody else's that reaches into the platform, and is to."""
 
     kind: str = Field(min_length=1)
@@ -20,7 +20,7 @@ class Known(Closed):
     """Why it is to be there, for whoever reads the stack file."""
 
 
-class Drift(Closed):
+class Drift(StrictModel):
     """What `trainyard drift` is told."""
 
     known: list[Known] = Field(default=[])

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from trainyard_api.strict import Closed
+from trainyard_api.strict import StrictModel
 
 from .value_types import ObjectName
 
@@ -25,7 +25,7 @@ class StoreKind(StrEnum):
     NAMESPACE = "SecretStore"
 
 
-class Store(Closed):
+class Store(StrictModel):
     """Where a secret comes from."""
 
     kind: StoreKind = StoreKind.CLUSTER
@@ -34,7 +34,7 @@ class Store(Closed):
     """Its name."""
 
 
-class Reference(Closed):
+class Reference(StrictModel):
     """One value in a store."""
 
     key: str = Field(min_length=1)
@@ -43,7 +43,7 @@ class Reference(Closed):
     """Which field of it; the whole if left out."""
 
 
-class ExternalSecret(Closed):
+class ExternalSecret(StrictModel):
     """A Secret that is made of what a store holds."""
 
     store: Store

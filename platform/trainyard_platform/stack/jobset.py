@@ -4,12 +4,12 @@ from typing import Any
 
 from pydantic import Field
 
-from trainyard_api.strict import Closed
+from trainyard_api.strict import StrictModel
 
 from .value_types import ComputeResources, Image, PullPolicy
 
 
-class JobSet(Closed):
+class JobSet(StrictModel):
     """JobSet's controller, which runs what a TrainJob becomes."""
 
     enabled: bool = True

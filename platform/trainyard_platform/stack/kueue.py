@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from trainyard_api import names
-from trainyard_api.strict import Closed
+from trainyard_api.strict import StrictModel
 
 from .value_types import (
     ComputeResources,
@@ -46,7 +46,7 @@ OF_TENANTS = LabelSelector(
 """The namespaces of tenants."""
 
 
-class WaitForPodsReady(Closed):
+class WaitForPodsReady(StrictModel):
     """When Kueue takes a job back that does not get all of its pods up."""
 
     timeout: Duration = "30m"
@@ -62,7 +62,7 @@ class KueueController(StrEnum):
     EXISTING = "existing"
 
 
-class Kueue(Closed):
+class Kueue(StrictModel):
     """Kueue: quota, borrowing, priorities and topology for TrainJobs."""
 
     enabled: bool = False

@@ -4,24 +4,24 @@ from collections.abc import Collection, Iterator
 
 from pydantic import Field
 
-from trainyard_api.strict import Closed, nearest
+from trainyard_api.strict import StrictModel, nearest
 
 
-class Worker(Closed):
+class Worker(StrictModel):
     """A cluster that runs jobs of this one."""
 
     kubeconfig_secret: str = Field(min_length=1)
     """A Secret in kueue-system that you make: what its key `kubeconfig` holds leads to the cluster."""
 
 
-class Dispatch(Closed):
+class Dispatch(StrictModel):
     """An admission check: the job gets its quota here, then runs in the first cluster that takes it."""
 
     workers: tuple[str, ...] = Field(min_length=1, max_length=20)
     """Clusters of `workers`, the preferred first."""
 
 
-class MultiKueue(Closed):
+class MultiKueue(StrictModel):
     """Queues over several clusters. Each of them has the queue and the namespace under the same name."""
 
     workers: dict[str, Worker] = Field(default={})

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from pydantic import Field, model_validator
 
 from trainyard_api.pools import CLOUDS, EFA, NodePool, Provider, interfaces
-from trainyard_api.strict import Closed, nearest
+from trainyard_api.strict import StrictModel, nearest
 
 ROLE_ARN: Final = r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/.+$"
 AKS_ID: Final = (
@@ -41,7 +41,7 @@ _NAMES: Final = {
 """The names that each provider accepts for a pool."""
 
 
-class Karpenter(Closed):
+class Karpenter(StrictModel):
     """Karpenter on AWS, which the cluster has already."""
 
     role: str = Field(min_length=1)
@@ -50,7 +50,7 @@ class Karpenter(Closed):
     """Value of the tag karpenter.sh/discovery, by which it finds subnets and security groups."""
 
 
-class Eks(Closed):
+class Eks(StrictModel):
     """An EKS cluster."""
 
     name: str = Field(min_length=1)
@@ -65,7 +65,7 @@ class Eks(Closed):
     """Of nodes with EFA: the cluster's own, and one whose members may all talk to each other, in and out."""
 
 
-class Network(Closed):
+class Network(StrictModel):
     """A network that nodes are in beside the cluster's own."""
 
     network: str = Field(min_length=1)
@@ -74,7 +74,7 @@ class Network(Closed):
     """Name of its subnetwork in the cluster's region."""
 
 
-class Gke(Closed):
+class Gke(StrictModel):
     """A GKE cluster."""
 
     project: str = Field(min_length=1)
@@ -94,7 +94,7 @@ class Gke(Closed):
         return "-".join(self.location.split("-")[:2])
 
 
-class Aks(Closed):
+class Aks(StrictModel):
     """An AKS cluster."""
 
     id: Annotated[str, Field(pattern=AKS_ID)]
@@ -115,7 +115,7 @@ class Aks(Closed):
         return self.id.split("/")[4]
 
 
-class Clouds(Closed):
+class Clouds(StrictModel):
     """On which cloud a cluster is; on none if all are left out."""
 
     karpenter: Karpenter | None = None

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from trainyard_api.strict import Closed
+from trainyard_api.strict import StrictModel
 
 from .tenants import NAME
 from .value_types import Duration
@@ -17,7 +17,7 @@ class MonitoringCrds(StrEnum):
     INSTALL = "install"
 
 
-class Scraper(Closed):
+class Scraper(StrictModel):
     """The ServiceAccount that the cluster's Prometheus runs as."""
 
     namespace: str = Field(pattern=NAME)
@@ -26,7 +26,7 @@ class Scraper(Closed):
     """Its name."""
 
 
-class Observability(Closed):
+class Observability(StrictModel):
     """Monitors, alerts and dashboards, for a Prometheus Operator and a Grafana that the cluster has."""
 
     enabled: bool = False

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from trainyard_api.configuration import Controller, FeatureGates, Limits, Retention, SuspendedCondition
-from trainyard_api.strict import Closed, Quantity
+from trainyard_api.strict import Quantity, StrictModel
 
 from .tenants import NAME
 from .value_types import Image, PullPolicy
@@ -31,7 +31,7 @@ class KubeflowNamespace(StrEnum):
     ABSENT = "absent"
 
 
-class Resources(Closed):
+class Resources(StrictModel):
     """CPU and memory of a replica of the operator."""
 
     cpu: Quantity = "100m"
@@ -41,7 +41,7 @@ class Resources(Closed):
     and TrainingRuntimes need that the tenants' quotas allow."""
 
 
-class LastLines(Closed):
+class LastLines(StrictModel):
     """What the operator keeps of a failed job's logs, in a ConfigMap beside the TrainJob."""
 
     lines: int = Field(default=200, ge=0, le=1000)
@@ -51,7 +51,7 @@ class LastLines(Closed):
     the tenants' namespaces, and nowhere else. "*" allows it everywhere."""
 
 
-class Operator(Closed):
+class Operator(StrictModel):
     """Trainyard's own operator, which turns TrainJobs into JobSets."""
 
     image: Image

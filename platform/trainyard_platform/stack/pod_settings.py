@@ -4,14 +4,14 @@ from typing import Any
 
 from pydantic import Field
 
-from trainyard_api.strict import Closed
+from trainyard_api.strict import StrictModel
 
 from .external_secrets import ExternalSecret
 from .runtimes import Toleration
 from .value_types import Key, LabelValue, ObjectName
 
 
-class Controllers(Closed):
+class Controllers(StrictModel):
     """The pods of all that the stack installs. Device plugins run where devices are, and only pull alike."""
 
     node_selector: dict[Key, LabelValue] = Field(default={})

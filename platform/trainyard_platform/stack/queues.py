@@ -10,7 +10,7 @@ from enum import StrEnum
 from pydantic import Field, model_validator
 
 from trainyard_api.pools import Taint, TaintEffect
-from trainyard_api.strict import Closed, Quantity, nearest
+from trainyard_api.strict import Quantity, StrictModel, nearest
 
 from .multikueue import MultiKueue
 from .value_types import LabelSelector
@@ -61,7 +61,7 @@ class Fungibility(StrEnum):
     TRY_NEXT_FLAVOR = "TryNextFlavor"
 
 
-class Toleration(Closed):
+class Toleration(StrictModel):
     """A toleration that pods get."""
 
     key: str = Field(min_length=1)
@@ -74,7 +74,7 @@ class Toleration(Closed):
     """The taint's effect; every effect if left out."""
 
 
-class Flavor(Closed):
+class Flavor(StrictModel):
     """A ResourceFlavor: a kind of node, by labels and taints. Those of node pools are made from the pools."""
 
     node_labels: dict[str, str] = Field(default={})
@@ -87,14 +87,14 @@ class Flavor(Closed):
     """A topology of `topologies`, for placing a job's pods close together."""
 
 
-class Topology(Closed):
+class Topology(StrictModel):
     """The levels in which nodes lie near each other."""
 
     levels: tuple[str, ...] = Field(min_length=1)
     """Node labels, the widest first: a block, a rack, kubernetes.io/hostname."""
 
 
-class Quota(Closed):
+class Quota(StrictModel):
     """How much of a resource a queue has of a flavor."""
 
     nominal: Quantity
@@ -105,7 +105,7 @@ class Quota(Closed):
     """The most that it lends to its cohort; all of it if left out."""
 
 
-class FlavorQuota(Closed):
+class FlavorQuota(StrictModel):
     """The quotas of a flavor."""
 
     name: str
@@ -114,7 +114,7 @@ class FlavorQuota(Closed):
     """Quota by resource, such as cpu or nvidia.com/gpu."""
 
 
-class ResourceGroup(Closed):
+class ResourceGroup(StrictModel):
     """Flavors that are tried in their order, all for the same resources."""
 
     flavors: tuple[FlavorQuota, ...] = Field(min_length=1)
@@ -132,7 +132,7 @@ class ResourceGroup(Closed):
         return self
 
 
-class Preemption(Closed):
+class Preemption(StrictModel):
     """Which jobs may be stopped for one of this queue."""
 
     within_cluster_queue: PreemptionPolicy = PreemptionPolicy.LOWER_PRIORITY
@@ -143,7 +143,7 @@ class Preemption(Closed):
     """Those of other queues, for a job that itself would borrow."""
 
 
-class FlavorChoice(Closed):
+class FlavorChoice(StrictModel):
     """What to do when the next flavor might do without borrowing or preemption."""
 
     when_can_borrow: Fungibility = Fungibility.MAY_STOP_SEARCH
@@ -152,7 +152,7 @@ class FlavorChoice(Closed):
     """When it would do with preemption."""
 
 
-class AdmissionCheckUse(Closed):
+class AdmissionCheckUse(StrictModel):
     """A check that a job has to pass after it has its quota."""
 
     name: str
@@ -161,7 +161,7 @@ class AdmissionCheckUse(Closed):
     """Only for jobs admitted on these flavors; for all if left out."""
 
 
-class ClusterQueue(Closed):
+class ClusterQueue(StrictModel):
     """Quota, and the rules by which jobs get it."""
 
     cohort: str | None = None
@@ -184,7 +184,7 @@ class ClusterQueue(Closed):
     """Whether it admits jobs."""
 
 
-class Cohort(Closed):
+class Cohort(StrictModel):
     """Queues that lend each other what they do not use."""
 
     parent: str | None = None
@@ -195,7 +195,7 @@ class Cohort(Closed):
     """Weight in fair sharing, 1 if left out; needs kueue.fairSharing."""
 
 
-class LocalQueue(Closed):
+class LocalQueue(StrictModel):
     """A namespace's door to a ClusterQueue. Tenants get theirs by themselves."""
 
     name: str = Field(min_length=1)
@@ -208,7 +208,7 @@ class LocalQueue(Closed):
     """Whether it admits jobs."""
 
 
-class Priority(Closed):
+class Priority(StrictModel):
     """A WorkloadPriorityClass: the order in which jobs are admitted, and who is preempted."""
 
     value: int = Field(ge=-(2**31), le=2**31 - 1)
@@ -217,7 +217,7 @@ class Priority(Closed):
     """For whom it is."""
 
 
-class CheckParameters(Closed):
+class CheckParameters(StrictModel):
     """The object that configures an admission check."""
 
     api_group: str
@@ -228,7 +228,7 @@ class CheckParameters(Closed):
     """Its name."""
 
 
-class AdmissionCheck(Closed):
+class AdmissionCheck(StrictModel):
     """A check by a controller of its own, such as one that provisions nodes."""
 
     controller_name: str = Field(min_length=1)
@@ -237,7 +237,7 @@ class AdmissionCheck(Closed):
     """Its configuration."""
 
 
-class Queues(Closed):
+class Queues(StrictModel):
     """Everything that Kueue admits by."""
 
     flavors: dict[str, Flavor] = Field(default={})

@@ -5,7 +5,7 @@ from enum import StrEnum
 from pydantic import Field, model_validator
 
 from trainyard_api.pools import TaintEffect
-from trainyard_api.strict import Closed, Quantity
+from trainyard_api.strict import Quantity, StrictModel
 
 from .value_types import Image, PullPolicy
 
@@ -17,7 +17,7 @@ class TolerationOperator(StrEnum):
     EQUAL = "Equal"
 
 
-class Toleration(Closed):
+class Toleration(StrictModel):
     """A taint that does not keep the pods off."""
 
     key: str = Field(min_length=1)
@@ -30,7 +30,7 @@ class Toleration(Closed):
     """Effect of the taint; any if left out."""
 
 
-class Placement(Closed):
+class Placement(StrictModel):
     """How close to each other Kueue puts the pods: a level of the pool's topology, by its label."""
 
     required: str | None = Field(default=None, min_length=1)
@@ -45,7 +45,7 @@ class Placement(Closed):
         return self
 
 
-class RuntimeOverlay(Closed):
+class RuntimeOverlay(StrictModel):
     """What a stack changes in one runtime of the catalog."""
 
     enabled: bool | None = None

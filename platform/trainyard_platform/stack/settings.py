@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from trainyard_api import quantity, strict
 from trainyard_api.pools import NodePool
-from trainyard_api.strict import QUANTITY, Closed, nearest
+from trainyard_api.strict import QUANTITY, StrictModel, nearest
 from trainyard_policies import queues as policies_queues
 from trainyard_policies.settings import Policies
 
@@ -114,7 +114,7 @@ class Cluster(clouds.Clouds):
         return (53, 5353) if self.distribution is Distribution.OPENSHIFT else (53,)
 
 
-class Artifacts(Closed):
+class Artifacts(StrictModel):
     """Source of the charts, manifests and images that `artifacts.yaml` pins."""
 
     source: ArtifactSource = ArtifactSource.UPSTREAM
@@ -141,7 +141,7 @@ class Artifacts(Closed):
         return self
 
 
-class StackSettings(Closed):
+class StackSettings(StrictModel):
     """Everything that a stack says about the platform."""
 
     cluster: Cluster = Cluster()

@@ -5,7 +5,7 @@ from enum import StrEnum
 from pydantic import Field, model_validator
 
 from trainyard_api.names import StorageRole
-from trainyard_api.strict import Closed
+from trainyard_api.strict import StrictModel
 
 
 class ReclaimPolicy(StrEnum):
@@ -22,7 +22,7 @@ class VolumeBindingMode(StrEnum):
     WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 
 
-class StorageClass(Closed):
+class StorageClass(StrictModel):
     """Where the volumes of a role come from: a StorageClass that is there, or one that the platform makes."""
 
     class_name: str | None = Field(default=None, min_length=1)
@@ -49,7 +49,7 @@ class StorageClass(Closed):
         return self
 
 
-class ObjectStore(Closed):
+class ObjectStore(StrictModel):
     """The S3 that jobs talk to, where it is not Amazon's."""
 
     endpoint: str = Field(pattern=r"^https?://\S+[^/]$")
@@ -58,7 +58,7 @@ class ObjectStore(Closed):
     """Its region, if it has any."""
 
 
-class Storage(Closed):
+class Storage(StrictModel):
     """What there is for each role; a claim whose role has no entry gets the default StorageClass."""
 
     shared: StorageClass | None = None

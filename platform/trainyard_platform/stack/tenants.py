@@ -7,7 +7,7 @@ from typing import Final
 from pydantic import Field, model_validator
 
 from trainyard_api import names, quantity
-from trainyard_api.strict import Closed, Quantity
+from trainyard_api.strict import Quantity, StrictModel
 
 from . import data_cache
 from .external_secrets import ExternalSecret
@@ -61,7 +61,7 @@ class SubjectKind(StrEnum):
     SERVICE_ACCOUNT = "ServiceAccount"
 
 
-class Subject(Closed):
+class Subject(StrictModel):
     """Somebody who gets a role."""
 
     kind: SubjectKind = SubjectKind.GROUP
@@ -78,7 +78,7 @@ class Subject(Closed):
         return self
 
 
-class ContainerDefaults(Closed):
+class ContainerDefaults(StrictModel):
     """Requests and limits where a container has none."""
 
     requests: dict[str, Quantity] = Field(default={"cpu": "100m", "memory": "256Mi"})
@@ -87,7 +87,7 @@ class ContainerDefaults(Closed):
     """What it may use at most, by resource."""
 
 
-class Egress(Closed):
+class Egress(StrictModel):
     """Addresses outside the cluster that jobs may talk to, such as a dataset's or a registry's."""
 
     cidr: str = Field(pattern=r"^[0-9a-fA-F.:]+/[0-9]{1,3}$")
@@ -135,7 +135,7 @@ COUNTED: Final = {
 and would be unlimited; the stack file takes precedence."""
 
 
-class Account(Closed):
+class Account(StrictModel):
     """A ServiceAccount that a tenant's pods run as."""
 
     labels: Labels = Field(default={})
@@ -144,7 +144,7 @@ class Account(Closed):
     """Its annotations: with which identity of the cloud its pods speak, in the cloud's words."""
 
 
-class Tenant(Closed):
+class Tenant(StrictModel):
     """A team: its namespace of the same name, its queue, its limits and its people."""
 
     cluster_queue: str

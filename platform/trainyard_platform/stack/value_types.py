@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from trainyard_api.strict import Closed, Quantity
+from trainyard_api.strict import Quantity, StrictModel
 
 IMAGE = r"^([a-z0-9.-]+\.[a-z0-9-]+|localhost)(:[0-9]+)?/[^\s]+(:[^\s/]+|@sha256:[0-9a-f]{64})$"
 Image = Annotated[
@@ -46,7 +46,7 @@ class PullPolicy(StrEnum):
     NEVER = "Never"
 
 
-class ComputeResources(Closed):
+class ComputeResources(StrictModel):
     """CPU and memory of a controller's container."""
 
     cpu: Quantity
@@ -64,7 +64,7 @@ class SelectorOperator(StrEnum):
     DOES_NOT_EXIST = "DoesNotExist"
 
 
-class SelectorExpression(Closed):
+class SelectorExpression(StrictModel):
     """One requirement of a label selector."""
 
     key: str = Field(min_length=1)
@@ -82,7 +82,7 @@ class SelectorExpression(Closed):
         return self
 
 
-class LabelSelector(Closed):
+class LabelSelector(StrictModel):
     """A label selector; with nothing in it, it selects everything."""
 
     match_labels: dict[str, str] = Field(default={})

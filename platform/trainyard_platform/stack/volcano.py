@@ -4,12 +4,12 @@ from typing import Any
 
 from pydantic import Field
 
-from trainyard_api.strict import Closed
+from trainyard_api.strict import StrictModel
 
 from .value_types import ComputeResources, PullPolicy
 
 
-class Volcano(Closed):
+class Volcano(StrictModel):
     """Volcano's scheduler, controllers and webhooks."""
 
     enabled: bool = False
