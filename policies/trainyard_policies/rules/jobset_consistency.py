@@ -10,8 +10,8 @@ from trainyard_api.errors import FieldPath
 from trainyard_api.fields import Json
 
 from ..cel import Webhook
-from ..forms import FAILURE_RULE, STRICT_LABEL
 from ..manifest import Workload
+from ..name_patterns import FAILURE_RULE, STRICT_LABEL
 from ..parameters import Parameters
 from ..rule import Finding, Level, Rule, Severity, Subject, among, listed
 

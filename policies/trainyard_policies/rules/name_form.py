@@ -9,8 +9,8 @@ from trainyard_api.errors import FieldPath
 from trainyard_api.fields import Json
 
 from ..cel import Webhook
-from ..forms import LABEL, STRICT_LABEL, SUBDOMAIN, WORD
 from ..manifest import ReplicatedJob, Workload
+from ..name_patterns import LABEL, STRICT_LABEL, SUBDOMAIN, WORD
 from ..parameters import Parameters
 from ..rule import Finding, Level, Rule, Severity, Subject
 

@@ -17,7 +17,7 @@ from trainyard_api import fields, names, quantity, similar
 from trainyard_api.errors import ErrorType, FieldError, FieldPath
 from trainyard_api.fields import Json
 
-from ..forms import BY_NAME
+from ..name_patterns import BY_NAME
 from ..rule import MOST, Finding, Rename
 
 _SURE: Final = 0.75
