@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.support.cluster import Cluster, Object, runtime, trainjob
-from trainyard_policies.shapes import check, made
+from trainyard_policies.shapes import check, generate
 from trainyard_sandbox.paths import PROJECT
 
 pytestmark = pytest.mark.sandbox(area="policies")
@@ -21,7 +21,7 @@ def test_the_shapes_that_are_checked_in_are_those_of_the_cluster(platform: Clust
     crds = json.loads(platform.kubectl("get", "customresourcedefinitions", "-o", "json"))["items"]
     batch = json.loads(platform.kubectl("get", "--raw", "/openapi/v3/apis/batch/v1"))
     shapes = Path(check.__file__).with_name("shapes.json")
-    assert shapes.read_text() == made.text(made.document(crds, batch)), f"see {made.__file__}"
+    assert shapes.read_text() == generate.text(generate.document(crds, batch)), f"see {generate.__file__}"
 
 
 def preview(bare: Cluster, name: str, changes: dict[str, Any], *arguments: str) -> tuple[int, str]:

@@ -6,7 +6,7 @@ from typing import Any
 from tests.support.rule_examples import changed
 from trainyard_api import names
 from trainyard_policies.rule import MOST
-from trainyard_policies.shapes import check, made
+from trainyard_policies.shapes import check, generate
 
 CORE = "io.k8s.api.core.v1"
 JOBS = {
@@ -36,7 +36,7 @@ JOBS = {
 }
 AMOUNT = {
     "anyOf": [{"type": "integer"}, {"type": "string"}],
-    "pattern": made._QUANTITY + "...",
+    "pattern": generate._QUANTITY + "...",
     "x-kubernetes-int-or-string": True,
 }
 SPEC: dict[str, Any] = {
@@ -92,7 +92,7 @@ def test_a_shape_has_the_fields_of_the_crd_the_values_of_kubernetes_and_the_boun
             "status": {},
         },
     }
-    assert made.document([crd(kind) for kind in (*names.RUNTIME_KINDS, names.TRAINJOB)], BATCH) == {
+    assert generate.document([crd(kind) for kind in (*names.RUNTIME_KINDS, names.TRAINJOB)], BATCH) == {
         "ClusterTrainingRuntime": {"$ref": "ClusterTrainingRuntime"},
         "TrainingRuntime": {"$ref": "ClusterTrainingRuntime"},
         "TrainJob": {"$ref": "ClusterTrainingRuntime"},

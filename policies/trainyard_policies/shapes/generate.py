@@ -1,6 +1,6 @@
 """The shapes of runtimes and TrainJobs, built from a cluster's own schemas.
 
-`python -m trainyard_policies.shapes.made CRDS BATCH > shapes.json` refreshes the
+`python -m trainyard_policies.shapes.generate CRDS BATCH > shapes.json` refreshes the
 copy that is checked in; a cluster test fails when the two differ. CRDS is what
 `kubectl get customresourcedefinitions -o json` prints with Trainer's CRDs
 installed, BATCH what `kubectl get --raw /openapi/v3/apis/batch/v1` does.
