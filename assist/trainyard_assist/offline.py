@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from trainyard_api import fields, names, runtime_ref
+from trainyard_api import json_reader, names, runtime_ref
 from trainyard_api.documents import Document
 from trainyard_api.errors import FieldPath, InvalidFieldError
 from trainyard_operator.core.build import plugins
@@ -73,13 +73,13 @@ def inside(outer: Json, is_ours: IsOurs = _is_ours) -> str:
     kind = next((value["kind"] for value in _within(outer) if is_ours(value)), None)
     if kind is None:
         return ""
-    where = f"inside {fields.shown(outer.get('kind'))}, where nobody looks"
+    where = f"inside {json_reader.shown(outer.get('kind'))}, where nobody looks"
     return f"a {kind} stands {where}: put it into a document of its own"
 
 
 def _within(outer: Json) -> Iterator[Json]:
     """The objects in an object, and version and kind of those that it holds as text, as an Argo Workflow."""
-    for value in fields.objects_in(outer):
+    for value in json_reader.objects_in(outer):
         if value is not outer:
             yield value
         for text in value.values():
@@ -126,8 +126,8 @@ def trainjob(document: Document, namespace: str) -> TrainJob:
 def runtime(document: Document, namespace: str) -> Runtime:
     """The runtime in a document; raises `InvalidFieldError`."""
     manifest = document.value
-    fields.mapping(manifest.get("spec"), _SPEC)
-    metadata = fields.mapping(manifest.get("metadata"), _METADATA)
+    json_reader.mapping(manifest.get("spec"), _SPEC)
+    metadata = json_reader.mapping(manifest.get("metadata"), _METADATA)
     kind, where, name = _runtime_key(document, namespace)
     return Runtime(
         kind=kind,
@@ -135,7 +135,7 @@ def runtime(document: Document, namespace: str) -> Runtime:
         namespace=where or None,
         uid="",
         spec=with_runtime_defaults(manifest)["spec"],
-        labels=fields.text_map(metadata.get("labels"), _METADATA.child("labels")),
+        labels=json_reader.text_map(metadata.get("labels"), _METADATA.child("labels")),
     )
 
 
@@ -243,18 +243,18 @@ def _runtime_key(document: Document, namespace: str) -> tuple[str, str, str]:
 
 
 def _trainjob(manifest: Json, namespace: str) -> TrainJob:
-    fields.mapping(manifest.get("spec"), _SPEC)
+    json_reader.mapping(manifest.get("spec"), _SPEC)
     job = with_trainjob_defaults(manifest)
-    metadata = fields.mapping(job.get("metadata"), _METADATA)
-    reference = fields.mapping(job["spec"].get("runtimeRef"), _SPEC.child("runtimeRef"))
-    fields.required_text(reference.get("name"), _SPEC.child("runtimeRef", "name"))
+    metadata = json_reader.mapping(job.get("metadata"), _METADATA)
+    reference = json_reader.mapping(job["spec"].get("runtimeRef"), _SPEC.child("runtimeRef"))
+    json_reader.required_text(reference.get("name"), _SPEC.child("runtimeRef", "name"))
     return TrainJob(
-        namespace=fields.text(metadata.get("namespace"), _METADATA.child("namespace")) or namespace,
-        name=fields.required_text(name_of(metadata), _METADATA.child("name")),
-        uid=fields.text(metadata.get("uid"), _METADATA.child("uid")) or PLACEHOLDER_UID,
+        namespace=json_reader.text(metadata.get("namespace"), _METADATA.child("namespace")) or namespace,
+        name=json_reader.required_text(name_of(metadata), _METADATA.child("name")),
+        uid=json_reader.text(metadata.get("uid"), _METADATA.child("uid")) or PLACEHOLDER_UID,
         resource_version="",
         created=_EPOCH,
         spec=job["spec"],
-        labels=fields.text_map(metadata.get("labels"), _METADATA.child("labels")),
-        annotations=fields.text_map(metadata.get("annotations"), _METADATA.child("annotations")),
+        labels=json_reader.text_map(metadata.get("labels"), _METADATA.child("labels")),
+        annotations=json_reader.text_map(metadata.get("annotations"), _METADATA.child("annotations")),
     )

@@ -14,7 +14,7 @@ from typing import Final
 
 from trainyard_api import similar
 from trainyard_api.errors import FieldPath
-from trainyard_api.fields import shown
+from trainyard_api.json_reader import shown
 
 from . import rules
 from .manifest import Manifest

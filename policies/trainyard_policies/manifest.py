@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath
-from trainyard_api.fields import Json
+from trainyard_api.json_reader import Json
 
 from .rule import Subject
 
@@ -37,24 +37,24 @@ class Container:
     @property
     def image(self) -> str | None:
         """Its image; None if it is set elsewhere."""
-        return fields.text(self.value.get("image"), self.path.child("image"))
+        return json_reader.text(self.value.get("image"), self.path.child("image"))
 
     @property
     def env(self) -> Sequence[Json]:
         """Its environment, each entry with a name."""
-        return fields.named_objects(self.value.get("env"), self.path.child("env"))
+        return json_reader.named_objects(self.value.get("env"), self.path.child("env"))
 
     def amounts(self, part: str) -> tuple[Json, FieldPath]:
         """Its `requests` or `limits`, and where they are; a null counts as left out, as in the cluster."""
         path = self.resources_path.child(part)
-        amounts = fields.mapping(self.resources.get(part), path)
+        amounts = json_reader.mapping(self.resources.get(part), path)
         return {name: amount for name, amount in amounts.items() if amount is not None}, path
 
     @property
     def security(self) -> tuple[Json, FieldPath]:
         """Its securityContext, and where it is."""
         path = self.path.child("securityContext")
-        return fields.mapping(self.value.get("securityContext"), path), path
+        return json_reader.mapping(self.value.get("securityContext"), path), path
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class ReplicatedJob:
         """The containers of its pods; init containers too, unless other lists are named."""
         for key in lists or ("initContainers", "containers"):
             path = self.pod_path.child(key)
-            for position, value in enumerate(fields.named_objects(self.pod.get(key), path)):
+            for position, value in enumerate(json_reader.named_objects(self.pod.get(key), path)):
                 yield _container(value, path.index(position))
 
     def container(self, name: str) -> Container | None:
@@ -123,11 +123,11 @@ class Workload(Manifest):
 
     def claims(self) -> Iterator[tuple[Json, FieldPath]]:
         """The claims that a runtime's JobSet creates for each job, each with its place."""
-        jobset, path = fields.below(self.spec, _SPEC, "template", "spec")
+        jobset, path = json_reader.below(self.spec, _SPEC, "template", "spec")
         path = path.child("volumeClaimPolicies")
-        for position, policy in enumerate(fields.objects(jobset.get("volumeClaimPolicies"), path)):
+        for position, policy in enumerate(json_reader.objects(jobset.get("volumeClaimPolicies"), path)):
             at = path.index(position).child("templates")
-            for index, claim in enumerate(fields.objects(policy.get("templates"), at)):
+            for index, claim in enumerate(json_reader.objects(policy.get("templates"), at)):
                 yield claim, at.index(index)
 
     def trainers(self) -> Sequence[ReplicatedJob]:
@@ -146,15 +146,15 @@ class Workload(Manifest):
 
     def _own_containers(self) -> Iterator[Container]:
         path = _SPEC.child("trainer")
-        trainer = fields.optional_mapping(self.spec.get("trainer"), path)
+        trainer = json_reader.optional_mapping(self.spec.get("trainer"), path)
         if trainer is not None:
             resources_path = path.child("resourcesPerNode")
-            resources = fields.mapping(trainer.get("resourcesPerNode"), resources_path)
+            resources = json_reader.mapping(trainer.get("resourcesPerNode"), resources_path)
             yield Container(names.NODE, path, trainer, resources_path, resources)
         above = _SPEC.child("initializer")
-        initializer = fields.mapping(self.spec.get("initializer"), above)
+        initializer = json_reader.mapping(self.spec.get("initializer"), above)
         for key, name in (("dataset", names.DATASET_INITIALIZER), ("model", names.MODEL_INITIALIZER)):
-            value = fields.optional_mapping(initializer.get(key), above.child(key))
+            value = json_reader.optional_mapping(initializer.get(key), above.child(key))
             if value is not None:
                 yield Container(name, above.child(key), value, above.child(key), {})
 
@@ -168,23 +168,23 @@ def is_workload(value: Json) -> bool:
 
 def read(value: Json) -> Manifest:
     """The manifest, a `Workload` if it is one; raises `InvalidFieldError` for invalid shapes."""
-    fields.require_shallow(value, FieldPath())
-    metadata = fields.mapping(value.get("metadata"), _METADATA)
-    name = fields.text(metadata.get("name"), _METADATA.child("name"))
-    prefix = fields.text(metadata.get("generateName"), _METADATA.child("generateName"))
+    json_reader.require_shallow(value, FieldPath())
+    metadata = json_reader.mapping(value.get("metadata"), _METADATA)
+    name = json_reader.text(metadata.get("name"), _METADATA.child("name"))
+    prefix = json_reader.text(metadata.get("generateName"), _METADATA.child("generateName"))
     identity: dict[str, Any] = {
-        "api_version": fields.required_text(value.get("apiVersion"), FieldPath("apiVersion")),
-        "kind": fields.required_text(value.get("kind"), FieldPath("kind")),
-        "name": fields.required_text(name or prefix, _METADATA.child("name")),
-        "namespace": fields.text(metadata.get("namespace"), _METADATA.child("namespace")),
-        "labels": fields.text_map(metadata.get("labels"), _METADATA.child("labels")),
-        "annotations": fields.text_map(metadata.get("annotations"), _METADATA.child("annotations")),
+        "api_version": json_reader.required_text(value.get("apiVersion"), FieldPath("apiVersion")),
+        "kind": json_reader.required_text(value.get("kind"), FieldPath("kind")),
+        "name": json_reader.required_text(name or prefix, _METADATA.child("name")),
+        "namespace": json_reader.text(metadata.get("namespace"), _METADATA.child("namespace")),
+        "labels": json_reader.text_map(metadata.get("labels"), _METADATA.child("labels")),
+        "annotations": json_reader.text_map(metadata.get("annotations"), _METADATA.child("annotations")),
         "value": value,
         "generated": not name,
     }
     if not is_workload(value):
         return Manifest(**identity)
-    spec = fields.mapping(value.get("spec"), _SPEC)
+    spec = json_reader.mapping(value.get("spec"), _SPEC)
     jobs = tuple(_patched(spec) if value["kind"] == names.TRAINJOB else _replicated(spec, _SPEC))
     for job in jobs:
         tuple(job.containers())
@@ -193,23 +193,23 @@ def read(value: Json) -> Manifest:
 
 def _patched(spec: Json) -> Iterator[ReplicatedJob]:
     path = _SPEC.child("runtimePatches")
-    for position, patch in enumerate(fields.objects(spec.get("runtimePatches"), path)):
-        yield from _replicated(*fields.below(patch, path.index(position), "trainingRuntimeSpec"))
+    for position, patch in enumerate(json_reader.objects(spec.get("runtimePatches"), path)):
+        yield from _replicated(*json_reader.below(patch, path.index(position), "trainingRuntimeSpec"))
 
 
 def _replicated(spec: Json, path: FieldPath) -> Iterator[ReplicatedJob]:
-    jobset, above = fields.below(spec, path, "template", "spec")
+    jobset, above = json_reader.below(spec, path, "template", "spec")
     above = above.child("replicatedJobs")
-    for position, job in enumerate(fields.named_objects(jobset.get("replicatedJobs"), above)):
+    for position, job in enumerate(json_reader.named_objects(jobset.get("replicatedJobs"), above)):
         at = above.index(position)
-        template, template_path = fields.below(job, at, "template")
-        labels, labels_path = fields.below(template, template_path, "metadata", "labels")
-        pod, pod_path = fields.below(template, template_path, "spec", "template", "spec")
-        step = fields.text(labels.get(names.ANCESTOR_LABEL), labels_path.key(names.ANCESTOR_LABEL))
+        template, template_path = json_reader.below(job, at, "template")
+        labels, labels_path = json_reader.below(template, template_path, "metadata", "labels")
+        pod, pod_path = json_reader.below(template, template_path, "spec", "template", "spec")
+        step = json_reader.text(labels.get(names.ANCESTOR_LABEL), labels_path.key(names.ANCESTOR_LABEL))
         yield ReplicatedJob(job["name"], at, job, step, pod, pod_path)
 
 
 def _container(value: Json, path: FieldPath) -> Container:
     resources_path = path.child("resources")
-    resources = fields.mapping(value.get("resources"), resources_path)
+    resources = json_reader.mapping(value.get("resources"), resources_path)
     return Container(value["name"], path, value, resources_path, resources)

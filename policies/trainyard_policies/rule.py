@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from trainyard_api import fields, similar
+from trainyard_api import json_reader, similar
 from trainyard_api.errors import FieldError, FieldPath
 
 from .cel import Cel, Webhook
@@ -212,13 +212,14 @@ def _short(value: Any) -> str:
 
 def listed(items: Sequence[str], separator: str = ", ", *, none: str = "none") -> str:
     """Names from a manifest, in one line: the first ones, each shortened."""
-    text = separator.join(str(fields.shown(item)) for item in items[:_LISTED])
+    text = separator.join(str(json_reader.shown(item)) for item in items[:_LISTED])
     return (text or none) + (f" and {len(items) - _LISTED} more" if len(items) > _LISTED else "")
 
 
 def among(name: str, choices: Sequence[str]) -> str:
     """The choices for a name that is none of them, and the nearest one, as the end of a sentence."""
-    return f" ({listed(choices, none='there is none')}), is {fields.shown(name)}{similar.hint(name, choices)}"
+    allowed = listed(choices, none="there is none")
+    return f" ({allowed}), is {json_reader.shown(name)}{similar.hint(name, choices)}"
 
 
 def nothing(*_: Any) -> Iterator[Finding]:

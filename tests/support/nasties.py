@@ -10,8 +10,8 @@ from functools import cache
 from typing import Any, Final
 
 from tests.support.rule_examples import changed
-from trainyard_api import fields, names
-from trainyard_api.fields import Json
+from trainyard_api import json_reader, names
+from trainyard_api.json_reader import Json
 
 SIZE: Final = 250 * 1000
 """Characters of JSON, a little less than the door lets in."""
@@ -38,7 +38,7 @@ def many(item: Callable[[str], Any], share: float = 1.0, most: int = VALUES) -> 
     for word in itertools.islice(words(), most):
         made = item(word)
         size -= len(json.dumps(made)) + 1
-        values -= 1 + fields.number_of_values(made)
+        values -= 1 + json_reader.number_of_values(made)
         if min(size, values) < 0:
             break
         items.append(made)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath, InvalidFieldError
 from trainyard_operator.core.build import templates
 from trainyard_operator.core.model import Json
@@ -41,12 +41,12 @@ _TORCH_WORDS: Final = ("torchrun", "torch.distributed")
 
 def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
     """The TrainJob of today; raises `InvalidFieldError`."""
-    fields.require_shallow(value, FieldPath())
-    spec = fields.mapping(value.get("spec"), _SPEC)
+    json_reader.require_shallow(value, FieldPath())
+    spec = json_reader.mapping(value.get("spec"), _SPEC)
     unknown_fields(spec, _KNOWN, _SPEC, "a TrainJob of v2alpha1", notes)
-    trainer = {**fields.mapping(spec.get("trainer"), _SPEC.child("trainer"))}
+    trainer = {**json_reader.mapping(spec.get("trainer"), _SPEC.child("trainer"))}
     if spec.get("numNodes") is not None:
-        trainer.setdefault("numNodes", fields.integer(spec["numNodes"], _SPEC.child("numNodes")))
+        trainer.setdefault("numNodes", json_reader.integer(spec["numNodes"], _SPEC.child("numNodes")))
     resources = _with_limits(trainer, notes)
     if resources:
         trainer["resourcesPerNode"] = resources
@@ -61,7 +61,7 @@ def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
     patches = list(trainjobs.overridden(spec, notes))
     if patches:
         new["runtimePatches"] = patches
-    if fields.boolean(spec.get("suspend"), _SPEC.child("suspend")):
+    if json_reader.boolean(spec.get("suspend"), _SPEC.child("suspend")):
         new["suspend"] = True
     manager = managed(spec.get("managedBy"), _SPEC.child("managedBy"), notes)
     if manager:
@@ -74,9 +74,9 @@ def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
 def _with_limits(trainer: Json, notes: Notes) -> dict[str, Any]:
     """The resources, with limits added for devices that are only requested, which Kubernetes forbids."""
     path = _SPEC.child("trainer", "resourcesPerNode")
-    resources = {**fields.mapping(trainer.get("resourcesPerNode"), path)}
-    requests = fields.mapping(resources.get("requests"), path.child("requests"))
-    limits = fields.mapping(resources.get("limits"), path.child("limits"))
+    resources = {**json_reader.mapping(trainer.get("resourcesPerNode"), path)}
+    requests = json_reader.mapping(resources.get("requests"), path.child("requests"))
+    limits = json_reader.mapping(resources.get("limits"), path.child("limits"))
     devices = {name: amount for name, amount in requests.items() if "/" in name and name not in limits}
     if devices:
         resources["limits"] = {**limits, **devices}
@@ -89,12 +89,14 @@ def _with_limits(trainer: Json, notes: Notes) -> dict[str, Any]:
 def _initializer(spec: Json, notes: Notes) -> dict[str, Any]:
     initializer = {}
     path = _SPEC.child("datasetConfig")
-    dataset = _fetched(fields.mapping(spec.get("datasetConfig"), path), path, notes)
+    dataset = _fetched(json_reader.mapping(spec.get("datasetConfig"), path), path, notes)
     if dataset:
         initializer["dataset"] = dataset
-    config = fields.mapping(spec.get("modelConfig"), _MODEL)
+    config = json_reader.mapping(spec.get("modelConfig"), _MODEL)
     unknown_fields(config, ("input", "output"), _MODEL, "a model config", notes)
-    model = _fetched(fields.mapping(config.get("input"), _MODEL.child("input")), _MODEL.child("input"), notes)
+    model = _fetched(
+        json_reader.mapping(config.get("input"), _MODEL.child("input")), _MODEL.child("input"), notes
+    )
     if model:
         initializer["model"] = model
     if config.get("output"):
@@ -105,18 +107,18 @@ def _initializer(spec: Json, notes: Notes) -> dict[str, Any]:
 def _fetched(config: Json, path: FieldPath, notes: Notes) -> dict[str, Any]:
     unknown_fields(config, ("storageUri", "config", "env", "secretRef"), path, "a dataset or model", notes)
     kept = {key: config[key] for key in ("storageUri", "env", "secretRef") if config.get(key)}
-    place = fields.text(config.get("config"), path.child("config"))
+    place = json_reader.text(config.get("config"), path.child("config"))
     if place and "storageUri" not in kept:
         kept["storageUri"] = place
-    fields.text(kept.get("storageUri"), path.child("storageUri"))
+    json_reader.text(kept.get("storageUri"), path.child("storageUri"))
     return kept
 
 
 def _reference(spec: Json) -> dict[str, Any] | None:
     for key in ("runtimeRef", "trainingRuntimeRef"):
-        reference = fields.mapping(spec.get(key), _SPEC.child(key))
-        name = fields.text(reference.get("name"), _SPEC.child(key, "name"))
-        kind = fields.text(reference.get("kind"), _SPEC.child(key, "kind"))
+        reference = json_reader.mapping(spec.get(key), _SPEC.child(key))
+        name = json_reader.text(reference.get("name"), _SPEC.child(key, "name"))
+        kind = json_reader.text(reference.get("kind"), _SPEC.child(key, "kind"))
         if name:
             return {"name": name, **({"kind": kind} if kind else {})}
     return None
@@ -136,7 +138,7 @@ def _chosen(trainer: Json, initializer: Json, catalog: Catalog, notes: Notes) ->
 
 
 def _words(trainer: Json, key: str) -> Sequence[str]:
-    return fields.texts(trainer.get(key), _SPEC.child("trainer", key))
+    return json_reader.texts(trainer.get(key), _SPEC.child("trainer", key))
 
 
 def _nobody_fetches(initializer: Json, notes: Notes) -> dict[str, Any]:
@@ -166,15 +168,15 @@ def _initializes(catalog: Catalog, name: str) -> frozenset[str]:
 def _part(catalog: Catalog, name: str, key: str) -> Json:
     try:
         runtime = catalog[name].value if name in catalog else {}
-        spec = fields.mapping(runtime.get("spec"), _SPEC)
-        return fields.mapping(spec.get(key), _SPEC.child(key))
+        spec = json_reader.mapping(runtime.get("spec"), _SPEC)
+        return json_reader.mapping(spec.get(key), _SPEC.child(key))
     except InvalidFieldError:
         return {}
 
 
 def _jobs(catalog: Catalog, name: str) -> Sequence[Json]:
     try:
-        spec = fields.mapping(_part(catalog, name, "template").get("spec"), templates.SPEC_PATH)
+        spec = json_reader.mapping(_part(catalog, name, "template").get("spec"), templates.SPEC_PATH)
         jobs: Sequence[Json] = templates.checked(spec, templates.SPEC_PATH)["replicatedJobs"]
     except InvalidFieldError:
         return ()

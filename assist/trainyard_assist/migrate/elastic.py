@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from trainyard_api import fields
+from trainyard_api import json_reader
 from trainyard_api.errors import FieldPath
 from trainyard_operator.core.model import Json
 
@@ -26,7 +26,7 @@ def note_bounds(
     `way_out` names the alternative for a job that continues with fewer nodes.
     """
     for key in keys:
-        number = fields.integer(policy.get(key), path.child(key))
+        number = json_reader.integer(policy.get(key), path.child(key))
         if number is not None and number != total:
             number_is = "" if total is None else f"; it is {total}"
             message = f"the number of nodes of a TrainJob does not change while it runs{number_is}"

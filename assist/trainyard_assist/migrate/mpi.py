@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath, required
 from trainyard_operator.core.model import Json
 
@@ -52,8 +52,8 @@ _SPEC: Final = FieldPath("spec")
 
 def convert_v1(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
     """The TrainJob and its runtime for a job of the training operator; raises `InvalidFieldError`."""
-    spec = fields.mapping(value.get("spec"), _SPEC)
-    main = fields.text(spec.get("mainContainer"), _SPEC.child("mainContainer"))
+    spec = json_reader.mapping(value.get("spec"), _SPEC)
+    main = json_reader.text(spec.get("mainContainer"), _SPEC.child("mainContainer"))
     job = read(value, replace(KIND_V1, container=main or None), notes)
     if "cleanPodPolicy" in spec and "cleanPodPolicy" not in job.run_policy:
         job = replace(job, run_policy={**job.run_policy, "cleanPodPolicy": spec["cleanPodPolicy"]})
@@ -72,12 +72,12 @@ def convert_v2(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
     """The TrainJob and its runtime for a job of the MPI operator; raises `InvalidFieldError`."""
     job = read(value, KIND_V2, notes)
     path = _SPEC.child("mpiImplementation")
-    implementation = fields.text(job.spec.get("mpiImplementation"), path)
+    implementation = json_reader.text(job.spec.get("mpiImplementation"), path)
     if implementation not in (None, "", "OpenMPI"):
         notes.refused(path, "Trainer v2.3 supports only Open MPI")
         return ()
-    keys = fields.text(job.spec.get("sshAuthMountPath"), _SPEC.child("sshAuthMountPath"))
-    both = fields.boolean(job.spec.get("runLauncherAsWorker"), _SPEC.child("runLauncherAsWorker"))
+    keys = json_reader.text(job.spec.get("sshAuthMountPath"), _SPEC.child("sshAuthMountPath"))
+    both = json_reader.boolean(job.spec.get("runLauncherAsWorker"), _SPEC.child("runLauncherAsWorker"))
     mpi_policy: dict[str, Any] = {"sshAuthMountPath": keys or _DEFAULT_KEYS}
     if both:
         mpi_policy["runLauncherAsNode"] = True
@@ -98,7 +98,7 @@ def _convert(job: Job, mpi_policy: Json, catalog: Catalog, notes: Notes) -> tupl
     slots = count(job.spec.get("slotsPerWorker"), _SPEC.child("slotsPerWorker")) or 1
     nodes = replicated_job(worker, names.NODE, job.kind, run, notes, own=_serving(worker))
     implied = {"numProcPerNode": 1, "mpiImplementation": "OpenMPI"}
-    env = fields.objects(launcher.container.get("env"), launcher.container_path.child("env"))
+    env = json_reader.objects(launcher.container.get("env"), launcher.container_path.child("env"))
     blueprint = Blueprint(
         job=job,
         trainer=launcher,
@@ -122,12 +122,12 @@ def _convert(job: Job, mpi_policy: Json, catalog: Catalog, notes: Notes) -> tupl
 def _reading(role: Role, keys: str, notes: Notes) -> Role:
     """The role with pods that may read the SSH keys: those of a user other than root, by their group."""
     path = role.pod_path.child("securityContext")
-    context = fields.mapping(role.pod.get("securityContext"), path)
+    context = json_reader.mapping(role.pod.get("securityContext"), path)
     if keys == _DEFAULT_KEYS or context.get("fsGroup") is not None:
         return role
     at = role.container_path.child("securityContext")
-    own = fields.mapping(role.container.get("securityContext"), at)
-    user = fields.integer(own.get("runAsUser", context.get("runAsUser")), at.child("runAsUser"))
+    own = json_reader.mapping(role.container.get("securityContext"), at)
+    user = json_reader.integer(own.get("runAsUser", context.get("runAsUser")), at.child("runAsUser"))
     if user is None:
         message = "only root and this group may read the keys: set it to the group of the image's user"
         notes.lost(path.child("fsGroup"), message)
@@ -139,5 +139,5 @@ def _reading(role: Role, keys: str, notes: Notes) -> Role:
 def _serving(worker: Role) -> Json:
     """What the workers run: their own command, otherwise the SSH server, as with the MPI operator."""
     own: dict[str, Any] = pods.commands(worker) or {"command": list(_SSH_SERVER)}
-    env = fields.objects(worker.container.get("env"), worker.container_path.child("env"))
+    env = json_reader.objects(worker.container.get("env"), worker.container_path.child("env"))
     return {**own, **({"env": list(env)} if env else {})}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath, required
 from trainyard_operator.core.model import Json
 
@@ -92,7 +92,7 @@ def _common(job: Job) -> list[Json]:
 
 
 def _elastic(job: Job, notes: Notes) -> None:
-    elastic_policy = fields.mapping(job.spec.get("elasticPolicy"), _ELASTIC)
+    elastic_policy = json_reader.mapping(job.spec.get("elasticPolicy"), _ELASTIC)
     keys = ("minReplicas", "maxReplicas", "maxRestarts", "metrics")
     unknown_fields(elastic_policy, keys, _ELASTIC, "an elastic policy", notes)
     elastic.note_bounds(elastic_policy, keys[:2], _ELASTIC, job.total, notes)

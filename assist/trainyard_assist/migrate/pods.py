@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath, invalid
 from trainyard_operator.core.model import Json
 
@@ -56,7 +56,9 @@ def beyond_a_trainjob(role: Role, port_name: str) -> Iterator[FieldPath]:
     for key in pod:
         if key not in (*_PATCHABLE_POD, "containers", "restartPolicy"):
             yield path.child(key)
-    for position, container in enumerate(fields.objects(pod.get("containers"), path.child("containers"))):
+    for position, container in enumerate(
+        json_reader.objects(pod.get("containers"), path.child("containers"))
+    ):
         if container is not role.container:
             yield path.child("containers").index(position)
     yield from _beyond_container(role, port_name)
@@ -68,15 +70,15 @@ def _beyond_container(role: Role, port_name: str) -> Iterator[FieldPath]:
         if key in (*_TRAINER, "name", "securityContext"):
             continue
         if key == "resources":
-            claims = fields.mapping(value, path.child(key)).get("claims")
+            claims = json_reader.mapping(value, path.child(key)).get("claims")
             if not claims:
                 continue
         if key == "ports" and all(
-            port.get("name") == port_name for port in fields.objects(value, path.child(key))
+            port.get("name") == port_name for port in json_reader.objects(value, path.child(key))
         ):
             continue
         if key == "volumeMounts":
-            mounts = [mount["name"] for mount in fields.named_objects(value, path.child(key))]
+            mounts = [mount["name"] for mount in json_reader.named_objects(value, path.child(key))]
             if len(set(mounts)) == len(mounts):
                 continue
         yield path.child(key)
@@ -86,14 +88,14 @@ def trainer(role: Role) -> dict[str, Any]:
     """What of the container goes into the TrainJob's trainer, except its environment."""
     container = role.container
     trainer_spec: dict[str, Any] = {}
-    image = fields.text(container.get("image"), role.container_path.child("image"))
+    image = json_reader.text(container.get("image"), role.container_path.child("image"))
     if image:
         trainer_spec["image"] = image
     trainer_spec |= commands(role)
     path = role.container_path.child("resources")
-    resources = fields.mapping(container.get("resources"), path)
+    resources = json_reader.mapping(container.get("resources"), path)
     amounts = {
-        key: {**fields.mapping(resources[key], path.child(key))}
+        key: {**json_reader.mapping(resources[key], path.child(key))}
         for key in ("limits", "requests")
         if resources.get(key)
     }
@@ -105,7 +107,9 @@ def trainer(role: Role) -> dict[str, Any]:
 def commands(role: Role) -> dict[str, list[str]]:
     """Command and arguments of the container, as far as it has them."""
     path = role.container_path
-    texts = {key: list(fields.texts(role.container.get(key), path.child(key))) for key in ("command", "args")}
+    texts = {
+        key: list(json_reader.texts(role.container.get(key), path.child(key))) for key in ("command", "args")
+    }
     return {key: words for key, words in texts.items() if words}
 
 
@@ -115,7 +119,7 @@ def env(role: Role, contract: Sequence[Json], reserved: frozenset[str], notes: N
     Those that the platform sets by itself (`reserved`) are left out.
     """
     path = role.container_path.child("env")
-    variables = fields.named_objects(role.container.get("env"), path)
+    variables = json_reader.named_objects(role.container.get("env"), path)
     own = {str(variable["name"]): variable for variable in variables}
     for name in sorted(own.keys() & reserved):
         notes.lost(path, f"{name} is set by the platform, and left out")
@@ -159,7 +163,7 @@ def whole(role: Role, own: Json, restart_policy: str | None, further: Json) -> d
     containers = []
     pod = _pod(role)
     for key in ("initContainers", "containers"):
-        for position, container in enumerate(fields.named_objects(pod.get(key), path.child(key))):
+        for position, container in enumerate(json_reader.named_objects(pod.get(key), path.child(key))):
             if container["name"] == names.NODE and container is not role.container:
                 at = path.child(key).index(position).child("name")
                 raise invalid(at, names.NODE, "the training container gets this name: rename this container")

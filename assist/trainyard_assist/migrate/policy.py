@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath
 from trainyard_operator.core.model import Json
 
@@ -77,13 +77,15 @@ def read(job: Job, notes: Notes) -> Policy:
     _clean_pods(run_policy.get("cleanPodPolicy"), _PATH.child("cleanPodPolicy"), notes)
     jobset: dict[str, Any] = {}
     reasons = []
-    ttl = fields.integer(run_policy.get("ttlSecondsAfterFinished"), _PATH.child("ttlSecondsAfterFinished"))
+    ttl = json_reader.integer(
+        run_policy.get("ttlSecondsAfterFinished"), _PATH.child("ttlSecondsAfterFinished")
+    )
     if ttl is not None:
         jobset["ttlSecondsAfterFinished"] = max(0, ttl)
         reasons.append(_PATH.child("ttlSecondsAfterFinished"))
         message = "then the JobSet and its pods are deleted; the TrainJob with its status stays"
         notes.changed(_PATH.child("ttlSecondsAfterFinished"), message)
-    backoff = fields.integer(run_policy.get("backoffLimit"), _PATH.child("backoffLimit"))
+    backoff = json_reader.integer(run_policy.get("backoffLimit"), _PATH.child("backoffLimit"))
     if backoff is not None:
         reasons.append(_PATH.child("backoffLimit"))
     group, annotations, pod, gang_reasons = _gang(job, notes)
@@ -118,12 +120,14 @@ def restarts(role: Role, kind: Kind, policy: Policy, notes: Notes) -> Restarts:
 
 def _trainjob(run_policy: Json, notes: Notes) -> Json:
     spec: dict[str, Any] = {}
-    deadline = fields.integer(run_policy.get("activeDeadlineSeconds"), _PATH.child("activeDeadlineSeconds"))
+    deadline = json_reader.integer(
+        run_policy.get("activeDeadlineSeconds"), _PATH.child("activeDeadlineSeconds")
+    )
     if deadline is not None and deadline < 1:
         notes.lost(_PATH.child("activeDeadlineSeconds"), "must be at least 1")
     elif deadline is not None:
         spec["activeDeadlineSeconds"] = deadline
-    if fields.boolean(run_policy.get("suspend"), _PATH.child("suspend")):
+    if json_reader.boolean(run_policy.get("suspend"), _PATH.child("suspend")):
         spec["suspend"] = True
     managed_by = managed(run_policy.get("managedBy"), _PATH.child("managedBy"), notes)
     if managed_by:
@@ -133,7 +137,7 @@ def _trainjob(run_policy: Json, notes: Notes) -> Json:
 
 def managed(value: Any, path: FieldPath, notes: Notes) -> str | None:
     """The value of managedBy; None for the operator itself."""
-    manager = fields.text(value, path)
+    manager = json_reader.text(value, path)
     if manager == names.MANAGED_BY_MULTIKUEUE:
         return manager
     if manager and manager not in _OPERATORS:
@@ -142,7 +146,7 @@ def managed(value: Any, path: FieldPath, notes: Notes) -> str | None:
 
 
 def _clean_pods(value: Any, path: FieldPath, notes: Notes) -> None:
-    clean_pod_policy = fields.text(value, path)
+    clean_pod_policy = json_reader.text(value, path)
     if clean_pod_policy == "None":
         notes.lost(path, "JobSet stops the pods that still run when a job is done; those that ended stay")
     elif clean_pod_policy == "All":
@@ -158,21 +162,21 @@ def _clean_pods(value: Any, path: FieldPath, notes: Notes) -> None:
 def _gang(job: Job, notes: Notes) -> tuple[Json, Json, Json, tuple[FieldPath, ...]]:
     """podGroupPolicy, annotations of the JobSet, fields of the pods, and what asked for them."""
     path = _PATH.child("schedulingPolicy")
-    scheduling_policy = fields.mapping(job.run_policy.get("schedulingPolicy"), path)
+    scheduling_policy = json_reader.mapping(job.run_policy.get("schedulingPolicy"), path)
     keys = ("minAvailable", "minResources", "priorityClass", "queue", "scheduleTimeoutSeconds")
     unknown_fields(scheduling_policy, keys, path, "a scheduling policy", notes)
     pod: dict[str, Any] = {}
-    priority = fields.text(scheduling_policy.get("priorityClass"), path.child("priorityClass"))
+    priority = json_reader.text(scheduling_policy.get("priorityClass"), path.child("priorityClass"))
     if priority:
         pod["priorityClassName"] = priority
-    least = fields.integer(scheduling_policy.get("minAvailable"), path.child("minAvailable"))
+    least = json_reader.integer(scheduling_policy.get("minAvailable"), path.child("minAvailable"))
     if least is not None and least != job.total:
         message = f"a gang is always all pods of the job, here {job.total}"
         notes.lost(path.child("minAvailable"), message)
     if scheduling_policy.get("minResources"):
         notes.lost(path.child("minResources"), "the pod group asks for what its pods request")
-    queue = fields.text(scheduling_policy.get("queue"), path.child("queue"))
-    timeout = fields.integer(
+    queue = json_reader.text(scheduling_policy.get("queue"), path.child("queue"))
+    timeout = json_reader.integer(
         scheduling_policy.get("scheduleTimeoutSeconds"), path.child("scheduleTimeoutSeconds")
     )
     scheduler = next((role.pod.get("schedulerName") for role in job.roles.values()), None)

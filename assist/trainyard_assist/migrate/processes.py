@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from trainyard_api import fields, quantity
+from trainyard_api import json_reader, quantity
 from trainyard_api.errors import FieldPath
 from trainyard_operator.core.model import Json
 
@@ -42,7 +42,7 @@ def _amounts(resources: Json, path: FieldPath) -> tuple[bool, float | None]:
     """Whether there are GPUs, and how many CPUs."""
     gpus, cpus = False, None
     for key in ("limits", "requests"):
-        for name, value in fields.mapping(resources.get(key), path.child(key)).items():
+        for name, value in json_reader.mapping(resources.get(key), path.child(key)).items():
             gpus = gpus or "gpu" in name.lower()
             if name == "cpu":
                 cpus = _number(value)

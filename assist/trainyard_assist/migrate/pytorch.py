@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath
 from trainyard_operator.core.model import Json
 
@@ -98,32 +98,32 @@ def _processes(job: Job, notes: Notes) -> int | None:
     path = FieldPath("spec.nprocPerNode")
     value = job.spec.get("nprocPerNode")
     if value is None:
-        elastic_policy = fields.mapping(job.spec.get("elasticPolicy"), _ELASTIC)
+        elastic_policy = json_reader.mapping(job.spec.get("elasticPolicy"), _ELASTIC)
         path, value = _ELASTIC.child("nProcPerNode"), elastic_policy.get("nProcPerNode")
     role = next(iter(job.roles.values()))
     at = role.container_path.child("resources")
-    return processes.read(value, path, fields.mapping(role.container.get("resources"), at), at, notes)
+    return processes.read(value, path, json_reader.mapping(role.container.get("resources"), at), at, notes)
 
 
 def _elastic(job: Job, notes: Notes) -> list[Json]:
     """What torchrun reads of an elastic policy, except the bounds of the number of nodes."""
-    elastic_policy = fields.optional_mapping(job.spec.get("elasticPolicy"), _ELASTIC)
+    elastic_policy = json_reader.optional_mapping(job.spec.get("elasticPolicy"), _ELASTIC)
     if elastic_policy is None:
         return []
     keys = ["minReplicas", "maxReplicas", "rdzvBackend", "rdzvPort", "rdzvHost", "rdzvId", "rdzvConf"]
     keys += ["standalone", "nProcPerNode", "maxRestarts", "metrics"]
     unknown_fields(elastic_policy, keys, _ELASTIC, "an elastic policy", notes)
     elastic.note_bounds(elastic_policy, keys[:2], _ELASTIC, job.total, notes, way_out=elastic.TORCH)
-    if fields.boolean(elastic_policy.get("standalone"), _ELASTIC.child("standalone")):
+    if json_reader.boolean(elastic_policy.get("standalone"), _ELASTIC.child("standalone")):
         return [variable("PET_STANDALONE", "")]
     return _rendezvous(job, elastic_policy)
 
 
 def _rendezvous(job: Job, given: Json) -> list[Json]:
     def text(key: str) -> str | None:
-        return fields.text(given.get(key), _ELASTIC.child(key))
+        return json_reader.text(given.get(key), _ELASTIC.child(key))
 
-    port = fields.integer(given.get("rdzvPort"), _ELASTIC.child("rdzvPort")) or names.TRAINER_PORT
+    port = json_reader.integer(given.get("rdzvPort"), _ELASTIC.child("rdzvPort")) or names.TRAINER_PORT
     host = text("rdzvHost")
     own = (f"{job.name}-worker-0", f"{job.name}-master-0")
     if not host or host in own:
@@ -134,13 +134,13 @@ def _rendezvous(job: Job, given: Json) -> list[Json]:
         "PET_RDZV_ID": text("rdzvId") or job.name,
     }
     pairs = []
-    for position, pair in enumerate(fields.objects(given.get("rdzvConf"), _ELASTIC.child("rdzvConf"))):
+    for position, pair in enumerate(json_reader.objects(given.get("rdzvConf"), _ELASTIC.child("rdzvConf"))):
         at = _ELASTIC.child("rdzvConf").index(position)
-        key = fields.required_text(pair.get("key"), at.child("key"))
-        pairs.append(f"{key}={fields.text(pair.get('value'), at.child('value')) or ''}")
+        key = json_reader.required_text(pair.get("key"), at.child("key"))
+        pairs.append(f"{key}={json_reader.text(pair.get('value'), at.child('value')) or ''}")
     if pairs:
         variables["PET_RDZV_CONF"] = ",".join(pairs)
-    again = fields.integer(given.get("maxRestarts"), _ELASTIC.child("maxRestarts"))
+    again = json_reader.integer(given.get("maxRestarts"), _ELASTIC.child("maxRestarts"))
     if again is not None:
         variables["PET_MAX_RESTARTS"] = again
     return [variable(name, value) for name, value in variables.items()]

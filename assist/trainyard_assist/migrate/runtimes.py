@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from trainyard_api import fields
+from trainyard_api import json_reader
 from trainyard_api.errors import FieldPath, InvalidFieldError
 from trainyard_operator.core.model import Json
 
@@ -33,23 +33,23 @@ def processes_of(value: Json) -> int | None:
     setting = _torch(value).get("numProcPerNode")
     number = int(setting) if isinstance(setting, str) and setting.isascii() and setting.isdigit() else setting
     try:
-        return fields.integer(number, _TORCH) if not isinstance(number, str) else None
+        return json_reader.integer(number, _TORCH) if not isinstance(number, str) else None
     except InvalidFieldError:
         return None
 
 
 def convert(value: Json, notes: Notes) -> tuple[Json, ...]:
     """The runtime of today; raises `InvalidFieldError`."""
-    fields.require_shallow(value, FieldPath())
-    spec = fields.mapping(value.get("spec"), _SPEC)
-    policy = fields.mapping(spec.get("mlPolicy"), _SPEC.child("mlPolicy"))
-    torch = fields.mapping(policy.get("torch"), _TORCH)
+    json_reader.require_shallow(value, FieldPath())
+    spec = json_reader.mapping(value.get("spec"), _SPEC)
+    policy = json_reader.mapping(spec.get("mlPolicy"), _SPEC.child("mlPolicy"))
+    torch = json_reader.mapping(policy.get("torch"), _TORCH)
     _note_processes(torch, notes)
     restarts = _elastic(torch, notes)
     kept = {key: item for key, item in torch.items() if key not in _OLD}
     new: dict[str, Any] = {**spec, "mlPolicy": {**policy, "torch": kept}}
     if restarts is not None:
-        template = fields.mapping(spec.get("template"), _SPEC.child("template"))
+        template = json_reader.mapping(spec.get("template"), _SPEC.child("template"))
         new["template"] = _with_restarts(template, restarts)
     same = {key: value[key] for key in ("apiVersion", "kind")}
     return ({**same, "metadata": metadata(value, notes, named=False), "spec": new},)
@@ -71,11 +71,11 @@ def _note_processes(torch: Json, notes: Notes) -> None:
 def _elastic(torch: Json, notes: Notes) -> int | None:
     """Note what an elastic policy loses; returns the number of restarts."""
     path = _TORCH.child("elasticPolicy")
-    elastic_policy = fields.mapping(torch.get("elasticPolicy"), path)
+    elastic_policy = json_reader.mapping(torch.get("elasticPolicy"), path)
     keys = ("minNodes", "maxNodes", "maxRestarts", "metrics")
     unknown_fields(elastic_policy, keys, path, "an elastic policy", notes)
     elastic.note_bounds(elastic_policy, keys[:2], path, None, notes, way_out=elastic.TORCH)
-    restarts = fields.integer(elastic_policy.get("maxRestarts"), path.child("maxRestarts"))
+    restarts = json_reader.integer(elastic_policy.get("maxRestarts"), path.child("maxRestarts"))
     if restarts is not None:
         notes.changed(path.child("maxRestarts"), "is spec.template.spec.failurePolicy.maxRestarts")
     return restarts
@@ -83,8 +83,8 @@ def _elastic(torch: Json, notes: Notes) -> int | None:
 
 def _with_restarts(template: Json, restarts: int) -> Json:
     path = _SPEC.child("template", "spec")
-    spec = fields.mapping(template.get("spec"), path)
-    policy = fields.mapping(spec.get("failurePolicy"), path.child("failurePolicy"))
+    spec = json_reader.mapping(template.get("spec"), path)
+    policy = json_reader.mapping(spec.get("failurePolicy"), path.child("failurePolicy"))
     return {**template, "spec": {**spec, "failurePolicy": {"maxRestarts": restarts, **policy}}}
 
 

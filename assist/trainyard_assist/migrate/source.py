@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from trainyard_api import fields
+from trainyard_api import json_reader
 from trainyard_api.errors import FieldPath, invalid, required
 from trainyard_operator.core.admit import limits
 from trainyard_operator.core.model import Json
@@ -76,7 +76,7 @@ class Role:
         return tuple(
             word
             for key in ("command", "args")
-            for word in fields.texts(self.container.get(key), self.container_path.child(key))
+            for word in json_reader.texts(self.container.get(key), self.container_path.child(key))
         )
 
     def with_container(self, container: Json) -> Role:
@@ -119,13 +119,13 @@ class Job:
 
 def read(value: Json, kind: Kind, notes: Notes) -> Job:
     """The job in a manifest; raises `InvalidFieldError`."""
-    fields.require_shallow(value, FieldPath())
-    spec = fields.mapping(value.get("spec"), _SPEC)
+    json_reader.require_shallow(value, FieldPath())
+    spec = json_reader.mapping(value.get("spec"), _SPEC)
     unknown_fields(spec, {"runPolicy", kind.replicas, *kind.others}, _SPEC, f"a {kind.name}", notes)
     own = metadata(value, notes)
     path = _SPEC.child(kind.replicas)
     roles = {}
-    for key, item in fields.mapping(spec.get(kind.replicas), path).items():
+    for key, item in json_reader.mapping(spec.get(kind.replicas), path).items():
         type_ = next((name for name in kind.types if name.lower() == key.lower()), None)
         if type_ is None:
             allowed = ", ".join(kind.types)
@@ -135,7 +135,7 @@ def read(value: Json, kind: Kind, notes: Notes) -> Job:
             roles[type_] = role
     if not roles:
         raise required(path, f"a {kind.name} without replicas runs nothing")
-    policy = fields.mapping(spec.get("runPolicy"), _SPEC.child("runPolicy"))
+    policy = json_reader.mapping(spec.get("runPolicy"), _SPEC.child("runPolicy"))
     ordered = {name: roles[name] for name in kind.types if name in roles}
     return Job(kind, own["name"], own, spec, policy, ordered)
 
@@ -145,9 +145,9 @@ def metadata(value: Json, notes: Notes, *, named: bool = True) -> dict[str, Any]
 
     `named`: the result has a name, though the API server was to generate one.
     """
-    original = fields.mapping(value.get("metadata"), _METADATA)
-    name = fields.text(original.get("name"), _METADATA.child("name"))
-    generated = fields.text(original.get("generateName"), _METADATA.child("generateName"))
+    original = json_reader.mapping(value.get("metadata"), _METADATA)
+    name = json_reader.text(original.get("name"), _METADATA.child("name"))
+    generated = json_reader.text(original.get("generateName"), _METADATA.child("generateName"))
     if not name and generated and named:
         name = generated.rstrip("-.")
         message = f"the TrainJob is called {name}: its pods find each other by that name"
@@ -155,12 +155,12 @@ def metadata(value: Json, notes: Notes, *, named: bool = True) -> dict[str, Any]
     if not name and generated:
         kept: dict[str, Any] = {"generateName": generated}
     else:
-        kept = {"name": fields.required_text(name, _METADATA.child("name"))}
-    namespace = fields.text(original.get("namespace"), _METADATA.child("namespace"))
+        kept = {"name": json_reader.required_text(name, _METADATA.child("name"))}
+    namespace = json_reader.text(original.get("namespace"), _METADATA.child("namespace"))
     if namespace:
         kept["namespace"] = namespace
     for key in ("labels", "annotations"):
-        entries = fields.text_map(original.get(key), _METADATA.child(key))
+        entries = json_reader.text_map(original.get(key), _METADATA.child(key))
         if entries:
             kept[key] = entries
     for key in ("ownerReferences", "finalizers"):
@@ -178,21 +178,21 @@ def unknown_fields(value: Json, allowed: Iterable[str], path: FieldPath, whose: 
 
 
 def _role(kind: Kind, type_: str, value: Any, path: FieldPath, notes: Notes) -> Role | None:
-    spec = fields.mapping(value, path)
+    spec = json_reader.mapping(value, path)
     unknown_fields(spec, ("replicas", "template", "restartPolicy"), path, "a replica spec", notes)
     replicas = count(spec.get("replicas"), path.child("replicas"), least=0)
     if replicas == 0:
         return None
     at = path.child("template")
-    template = fields.mapping(spec.get("template"), at)
-    pod = fields.mapping(template.get("spec"), at.child("spec"))
+    template = json_reader.mapping(spec.get("template"), at)
+    pod = json_reader.mapping(template.get("spec"), at.child("spec"))
     container, container_path = _container(kind, pod, at.child("spec", "containers"))
-    fields.required_text(container.get("image"), container_path.child("image"))
+    json_reader.required_text(container.get("image"), container_path.child("image"))
     return Role(
         type=type_,
         path=path,
         replicas=1 if replicas is None else replicas,
-        restart_policy=fields.text(spec.get("restartPolicy"), path.child("restartPolicy")),
+        restart_policy=json_reader.text(spec.get("restartPolicy"), path.child("restartPolicy")),
         metadata=_pod_metadata(template, at.child("metadata"), notes),
         pod=pod,
         container=container,
@@ -203,14 +203,14 @@ def _role(kind: Kind, type_: str, value: Any, path: FieldPath, notes: Notes) -> 
 
 def count(value: Any, path: FieldPath, *, least: int = 1) -> int | None:
     """A number of pods or processes, no more than the platform runs; None when absent."""
-    number = fields.integer(value, path)
+    number = json_reader.integer(value, path)
     if number is not None and not least <= number <= limits.DEFAULT.pods:
         raise invalid(path, number, f"must be between {least} and {limits.DEFAULT.pods}")
     return number
 
 
 def _container(kind: Kind, pod: Json, path: FieldPath) -> tuple[Json, FieldPath]:
-    containers: Sequence[Json] = fields.named_objects(pod.get("containers"), path)
+    containers: Sequence[Json] = json_reader.named_objects(pod.get("containers"), path)
     for position, container in enumerate(containers):
         if kind.container is None or container["name"] == kind.container:
             return container, path.index(position)
@@ -219,15 +219,15 @@ def _container(kind: Kind, pod: Json, path: FieldPath) -> tuple[Json, FieldPath]
 
 
 def _port(kind: Kind, container: Json, path: FieldPath) -> int:
-    for position, port in enumerate(fields.objects(container.get("ports"), path.child("ports"))):
+    for position, port in enumerate(json_reader.objects(container.get("ports"), path.child("ports"))):
         if port.get("name") == kind.port_name:
             at = path.child("ports").index(position).child("containerPort")
-            return fields.integer(port.get("containerPort"), at) or kind.port
+            return json_reader.integer(port.get("containerPort"), at) or kind.port
     return kind.port
 
 
 def _pod_metadata(template: Json, path: FieldPath, notes: Notes) -> Json:
-    pod_metadata = fields.mapping(template.get("metadata"), path)
+    pod_metadata = json_reader.mapping(template.get("metadata"), path)
     unknown_fields(
         pod_metadata,
         ("labels", "annotations", "creationTimestamp", "name", "namespace"),
@@ -236,7 +236,7 @@ def _pod_metadata(template: Json, path: FieldPath, notes: Notes) -> Json:
         notes,
     )
     entries = {
-        key: fields.text_map(pod_metadata.get(key), path.child(key)) for key in ("labels", "annotations")
+        key: json_reader.text_map(pod_metadata.get(key), path.child(key)) for key in ("labels", "annotations")
     }
     return {key: value for key, value in entries.items() if value}
 

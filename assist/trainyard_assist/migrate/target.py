@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 from trainyard_api.documents import Document
 from trainyard_api.errors import FieldPath, InvalidFieldError
 from trainyard_operator.core.build import templates
@@ -163,10 +163,10 @@ def _fits(runtime: Document | None, blueprint: Blueprint, trainer: Json) -> bool
         return False
     path = FieldPath("spec")
     try:
-        spec = fields.mapping(runtime.value.get("spec"), path)
-        policy = fields.mapping(spec.get("mlPolicy"), path.child("mlPolicy"))
-        template = fields.mapping(spec.get("template"), path.child("template"))
-        jobset = fields.mapping(template.get("spec"), templates.SPEC_PATH)
+        spec = json_reader.mapping(runtime.value.get("spec"), path)
+        policy = json_reader.mapping(spec.get("mlPolicy"), path.child("mlPolicy"))
+        template = json_reader.mapping(spec.get("template"), path.child("template"))
+        jobset = json_reader.mapping(template.get("spec"), templates.SPEC_PATH)
         jobs = templates.checked(jobset, templates.SPEC_PATH)["replicatedJobs"]
     except InvalidFieldError:
         return False

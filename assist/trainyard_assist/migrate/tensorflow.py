@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath, required
 from trainyard_operator.core.model import Json
 
@@ -45,7 +45,7 @@ def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
     trainer = next((job.roles[name] for name in ("Worker", *_LEADERS) if name in job.roles), None)
     if trainer is None:
         raise required(FieldPath("spec.tfReplicaSpecs.Worker"), "a TFJob needs workers or a chief")
-    if fields.boolean(job.spec.get("enableDynamicWorker"), FieldPath("spec.enableDynamicWorker")):
+    if json_reader.boolean(job.spec.get("enableDynamicWorker"), FieldPath("spec.enableDynamicWorker")):
         message = "the number of workers does not change while a TrainJob runs; TF_CONFIG names all of them"
         notes.lost("spec.enableDynamicWorker", message)
     run = policy.read(job, notes)
@@ -94,7 +94,7 @@ def _hosts(job: Job, role: Role, steps: dict[str, str]) -> list[str]:
 def _success(job: Job, steps: dict[str, str], notes: Notes) -> Json:
     """When the job is done: with its chief or, without a chief, with its workers."""
     path = FieldPath("spec.successPolicy")
-    success_policy = fields.text(job.spec.get("successPolicy"), path)
+    success_policy = json_reader.text(job.spec.get("successPolicy"), path)
     leaders = [steps[name] for name in _LEADERS if name in job.roles]
     if success_policy == "AllWorkers":
         targets = [*leaders, *(steps[name] for name in ("Worker",) if name in job.roles)]

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath, invalid
 from trainyard_operator.core.model import Json
 
@@ -58,10 +58,10 @@ def is_old(value: Json, moved: Mapping[str, int]) -> bool:
 
 def convert(value: Json, moved: Mapping[str, int], notes: Notes) -> tuple[Json, ...]:
     """The TrainJob of today; raises `InvalidFieldError`."""
-    fields.require_shallow(value, FieldPath())
-    spec = {**fields.mapping(value.get("spec"), _SPEC)}
+    json_reader.require_shallow(value, FieldPath())
+    spec = {**json_reader.mapping(value.get("spec"), _SPEC)}
     patches = list(overridden(spec, notes))
-    own = list(fields.objects(spec.get("runtimePatches"), _SPEC.child("runtimePatches")))
+    own = list(json_reader.objects(spec.get("runtimePatches"), _SPEC.child("runtimePatches")))
     spec = {key: item for key, item in spec.items() if key not in (*_OLD, "runtimePatches")}
     if len(own) + len(patches) > _MOST_PATCHES:
         raise invalid(_SPEC, len(own) + len(patches), f"makes more than {_MOST_PATCHES} runtimePatches")
@@ -70,7 +70,9 @@ def convert(value: Json, moved: Mapping[str, int], notes: Notes) -> tuple[Json, 
     trainer = _trainer(spec, moved.get(runtime_key(value)), notes)
     if trainer:
         spec["trainer"] = trainer
-    initializer = without_bad_uris(fields.mapping(spec.get("initializer"), _SPEC.child("initializer")), notes)
+    initializer = without_bad_uris(
+        json_reader.mapping(spec.get("initializer"), _SPEC.child("initializer")), notes
+    )
     if initializer:
         spec["initializer"] = initializer
     job = {"apiVersion": names.TRAINER_API_VERSION, "kind": names.TRAINJOB}
@@ -98,14 +100,14 @@ def overridden(spec: Json, notes: Notes) -> Iterator[Json]:
     """
     own = {}
     for key in ("labels", "annotations"):
-        entries = fields.text_map(spec.get(key), _SPEC.child(key))
+        entries = json_reader.text_map(spec.get(key), _SPEC.child(key))
         if entries:
             own[key] = entries
             notes.changed(_SPEC.child(key), "are in runtimePatches, for the JobSet's metadata")
     made = [pods.patched({}, metadata=own)] if own else []
     for key in ("podSpecOverrides", "podTemplateOverrides"):
         path = _SPEC.child(key)
-        overrides = fields.objects(spec.get(key), path)
+        overrides = json_reader.objects(spec.get(key), path)
         for position, override in enumerate(overrides):
             templates = _templates(override, key, path.index(position), notes)
             if templates:
@@ -122,31 +124,31 @@ def _templates(override: Json, kind: str, path: FieldPath, notes: Notes) -> dict
     pod, at = override, path
     if kind == "podTemplateOverrides":
         unknown_fields(override, ("targetJobs", "metadata", "spec"), path, "an override", notes)
-        pod_metadata = fields.mapping(override.get("metadata"), path.child("metadata"))
+        pod_metadata = json_reader.mapping(override.get("metadata"), path.child("metadata"))
         for key in ("labels", "annotations"):
-            entries = fields.text_map(pod_metadata.get(key), path.child("metadata", key))
+            entries = json_reader.text_map(pod_metadata.get(key), path.child("metadata", key))
             if entries:
                 own[key] = entries
         at = path.child("spec")
-        pod = fields.mapping(override.get("spec"), at)
+        pod = json_reader.mapping(override.get("spec"), at)
         unknown_fields(pod, _POD, at, "a pod override", notes)
     else:
         unknown_fields(override, ("targetJobs", *_POD), path, "an override", notes)
     spec = {key: pod[key] for key in _POD if pod.get(key) is not None}
     template = {key: item for key, item in (("metadata", own), ("spec", spec)) if item}
-    targets = fields.named_objects(override.get("targetJobs"), path.child("targetJobs"))
+    targets = json_reader.named_objects(override.get("targetJobs"), path.child("targetJobs"))
     if not targets:
         notes.lost(path.child("targetJobs"), "names no ReplicatedJob, so the override has no effect")
     return {str(target["name"]): template for target in targets} if template else {}
 
 
 def _trainer(spec: Json, moved: int | None, notes: Notes) -> dict[str, Any]:
-    trainer = {**fields.mapping(spec.get("trainer"), _TRAINER)}
+    trainer = {**json_reader.mapping(spec.get("trainer"), _TRAINER)}
     number = trainer.get("numProcPerNode")
     path = _TRAINER.child("numProcPerNode")
     if isinstance(number, str):
         resources = _TRAINER.child("resourcesPerNode")
-        amounts = fields.mapping(trainer.get("resourcesPerNode"), resources)
+        amounts = json_reader.mapping(trainer.get("resourcesPerNode"), resources)
         del trainer["numProcPerNode"]
         count = processes.read(number, path, amounts, resources, notes)
         if count is not None:

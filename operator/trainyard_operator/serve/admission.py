@@ -30,7 +30,7 @@ from typing import ParamSpec, TypeVar
 import msgspec
 from aiohttp import web
 
-from trainyard_api import fields, names, runtime_ref
+from trainyard_api import json_reader, names, runtime_ref
 from trainyard_api.errors import FieldError, FieldPath, InvalidFieldError
 from trainyard_api.rate import Buckets
 from trainyard_api.webhook_paths import HOLD_TRAINJOB, MUTATE_TRAINJOB, POLICIES, VALIDATE
@@ -176,7 +176,7 @@ class Decider:
 
     def _small(self, kind: str, manifest: model.Json) -> model.Json | None:
         """An object that keeps the limits; None for one that was stored before they held."""
-        spec = fields.mapping(manifest.get("spec"), _SPEC)
+        spec = json_reader.mapping(manifest.get("spec"), _SPEC)
         sizes = limits.sizes_of_trainjob if kind == names.TRAINJOB else limits.sizes_of_runtime
         try:
             return None if any(sizes(spec, self._allowed)) else manifest

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath
 from trainyard_api.rate import Buckets
 from trainyard_kube.client import ApiError, Client
@@ -186,10 +186,10 @@ def _sentences(
 def _digest_of_jobs(job: model.TrainJob, runtime: model.Runtime) -> str:
     """A digest of what the Jobs are built from."""
     spec = {name: value for name, value in job.spec.items() if name not in _UNSEEN}
-    patches = fields.objects(spec.get("runtimePatches"), FieldPath("spec.runtimePatches"))
+    patches = json_reader.objects(spec.get("runtimePatches"), FieldPath("spec.runtimePatches"))
     spec["runtimePatches"] = [{**patch, "time": None} for patch in patches]
     if spec.get("trainer") is not None:
-        spec["trainer"] = _as_judged(*fields.below(spec, FieldPath("spec"), "trainer"))
+        spec["trainer"] = _as_judged(*json_reader.below(spec, FieldPath("spec"), "trainer"))
     return _digest((job.namespace, spec, runtime.kind, dict(runtime.labels), dict(runtime.spec)))
 
 
@@ -201,6 +201,6 @@ def _as_judged(trainer: model.Json, path: FieldPath) -> model.Json:
     """A trainer without the texts that Kubernetes accepts whatever they say; empty values stay empty."""
     env = [
         {**variable, "value": bool(variable["value"])} if "value" in variable else variable
-        for variable in fields.objects(trainer.get("env"), path.child("env"))
+        for variable in json_reader.objects(trainer.get("env"), path.child("env"))
     ]
     return {**trainer, **dict.fromkeys(_WORDS & trainer.keys()), "env": env}

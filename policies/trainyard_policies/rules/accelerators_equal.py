@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from trainyard_api import quantity
 from trainyard_api.errors import FieldPath, invalid
-from trainyard_api.fields import shown
+from trainyard_api.json_reader import shown
 from trainyard_api.quantity import Quantity
 
 from ..cel import Cel, Of

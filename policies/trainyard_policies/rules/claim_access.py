@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath
 
 from ..cel import Webhook
@@ -19,11 +19,11 @@ _ON_MANY_NODES: Final = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
     """No claim that only one node can mount is mounted by a step with more nodes."""
     for claim, path in workload.claims():
-        metadata, _path = fields.below(claim, path, "metadata")
+        metadata, _path = json_reader.below(claim, path, "metadata")
         name = metadata.get("name")
-        spec, spec_path = fields.below(claim, path, "spec")
+        spec, spec_path = json_reader.below(claim, path, "spec")
         at = spec_path.child("accessModes")
-        modes = fields.texts(spec.get("accessModes"), at)
+        modes = json_reader.texts(spec.get("accessModes"), at)
         if _ON_MANY_NODES.intersection(modes):
             continue
         for job in workload.jobs:
@@ -36,13 +36,13 @@ def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
 def _nodes(workload: Workload, job: ReplicatedJob) -> int:
     """The pods that a ReplicatedJob runs at once; those that train are counted by the ML policy."""
     if job.step == names.ANCESTOR_TRAINER or job.name == names.NODE:
-        policy, path = fields.below(workload.spec, FieldPath("spec"), "mlPolicy")
-        nodes = fields.integer(policy.get("numNodes"), path.child("numNodes"))
+        policy, path = json_reader.below(workload.spec, FieldPath("spec"), "mlPolicy")
+        nodes = json_reader.integer(policy.get("numNodes"), path.child("numNodes"))
         if nodes is not None:
             return nodes
-    template, path = fields.below(job.value, job.path, "template", "spec")
-    replicas = fields.integer(job.value.get("replicas"), job.path.child("replicas"))
-    parallelism = fields.integer(template.get("parallelism"), path.child("parallelism"))
+    template, path = json_reader.below(job.value, job.path, "template", "spec")
+    replicas = json_reader.integer(job.value.get("replicas"), job.path.child("replicas"))
+    parallelism = json_reader.integer(template.get("parallelism"), path.child("parallelism"))
     return (1 if replicas is None else replicas) * (1 if parallelism is None else parallelism)
 
 
@@ -50,7 +50,7 @@ def _mounts(job: ReplicatedJob, claim: object) -> bool:
     return any(
         mount["name"] == claim
         for container in job.containers()
-        for mount in fields.named_objects(
+        for mount in json_reader.named_objects(
             container.value.get("volumeMounts"), container.path.child("volumeMounts")
         )
     )

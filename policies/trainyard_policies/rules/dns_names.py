@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from trainyard_api import fields
+from trainyard_api import json_reader
 from trainyard_api.errors import FieldPath
 
 from ..cel import Cel, Of
@@ -21,11 +21,11 @@ _LISTS_HOSTS: Final = "mpi"
 
 def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
     """As the operator does with a TrainJob that asks for no other number of nodes."""
-    network, at = fields.below(workload.spec, _SPEC, "template", "spec", "network")
+    network, at = json_reader.below(workload.spec, _SPEC, "template", "spec", "network")
     if network.get("enableDNSHostnames") is not False:
         return
-    policy, policy_at = fields.below(workload.spec, _SPEC, "mlPolicy")
-    nodes = fields.integer(policy.get("numNodes"), policy_at.child("numNodes"))
+    policy, policy_at = json_reader.below(workload.spec, _SPEC, "mlPolicy")
+    nodes = json_reader.integer(policy.get("numNodes"), policy_at.child("numNodes"))
     meet = nodes is not None and nodes > 1 and bool(workload.trainers())
     at = at.child("enableDNSHostnames")
     for name in POLICIES:

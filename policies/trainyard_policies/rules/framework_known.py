@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainyard_api import fields, names, similar
+from trainyard_api import json_reader, names, similar
 
 from ..cel import Webhook
 from ..frameworks import KNOWN
@@ -19,7 +19,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     frameworks = (*KNOWN, *parameters.frameworks)
     framework = workload.labels.get(names.FRAMEWORK_LABEL)
     if framework and framework not in frameworks:
-        message = f"should be a known framework ({', '.join(frameworks)}), is {fields.shown(framework)}"
+        message = f"should be a known framework ({', '.join(frameworks)}), is {json_reader.shown(framework)}"
         yield Finding(PATH, message + similar.hint(framework, frameworks), against="frameworks")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainyard_api import fields
+from trainyard_api import json_reader
 
 from ..cel import Cel, Of
 from ..manifest import Container, ReplicatedJob, Workload
@@ -26,22 +26,22 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 def _namespaces(job: ReplicatedJob) -> Iterator[Finding]:
     for name in NAMESPACES:
         path = job.pod_path.child(name)
-        if fields.boolean(job.pod.get(name), path):
+        if json_reader.boolean(job.pod.get(name), path):
             yield Finding(path, "must not be true", (Edit(path),))
 
 
 def _paths(job: ReplicatedJob) -> Iterator[Finding]:
     path = job.pod_path.child("volumes")
-    for position, volume in enumerate(fields.named_objects(job.pod.get("volumes"), path)):
+    for position, volume in enumerate(json_reader.named_objects(job.pod.get("volumes"), path)):
         if volume.get("hostPath") is not None:
             yield Finding(path.index(position).child("hostPath"), "must be another kind of volume")
 
 
 def _ports(container: Container) -> Iterator[Finding]:
     path = container.path.child("ports")
-    for position, port in enumerate(fields.objects(container.value.get("ports"), path)):
+    for position, port in enumerate(json_reader.objects(container.value.get("ports"), path)):
         at = path.index(position).child("hostPort")
-        if fields.integer(port.get("hostPort"), at) not in (None, 0):
+        if json_reader.integer(port.get("hostPort"), at) not in (None, 0):
             yield Finding(at, "must be left out", (Edit(at),))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 
 from ..cel import Webhook
 from ..manifest import Container, ReplicatedJob, Workload
@@ -39,7 +39,9 @@ def _volume(workload: Workload, job: ReplicatedJob, container: Container) -> Ite
     if any(entry["name"] == _CACHE for entry in container.env):
         return
     for needed, pod in ((container, job), *((c, j) for j in workload.trainers() if (c := _node(j)))):
-        mounts = fields.named_objects(needed.value.get("volumeMounts"), needed.path.child("volumeMounts"))
+        mounts = json_reader.named_objects(
+            needed.value.get("volumeMounts"), needed.path.child("volumeMounts")
+        )
         if all(mount["name"] != names.INITIALIZER_VOLUME for mount in mounts):
             reason = "it loads into it" if needed is container else f"the step {job.step} loads into it"
             at = needed.path.child("volumeMounts")
@@ -58,7 +60,7 @@ def _node(job: ReplicatedJob) -> Container | None:
 
 
 def _declared(workload: Workload, job: ReplicatedJob) -> bool:
-    volumes = fields.named_objects(job.pod.get("volumes"), job.pod_path.child("volumes"))
+    volumes = json_reader.named_objects(job.pod.get("volumes"), job.pod_path.child("volumes"))
     return any(v["name"] == names.INITIALIZER_VOLUME for v in volumes) or (
         names.INITIALIZER_VOLUME in _claims(workload)
     )
@@ -66,13 +68,13 @@ def _declared(workload: Workload, job: ReplicatedJob) -> bool:
 
 def _claims(workload: Workload) -> Iterator[Any]:
     for claim, path in workload.claims():
-        yield fields.below(claim, path, "metadata")[0].get("name")
+        yield json_reader.below(claim, path, "metadata")[0].get("name")
 
 
 def _waiting(workload: Workload, job: ReplicatedJob) -> Iterator[Finding]:
     for trainer in workload.trainers():
         at = trainer.path.child("dependsOn")
-        awaited = fields.named_objects(trainer.value.get("dependsOn"), at)
+        awaited = json_reader.named_objects(trainer.value.get("dependsOn"), at)
         if any(
             dependency["name"] == job.name and dependency.get("status") == "Complete"
             for dependency in awaited
@@ -89,13 +91,13 @@ def _reaches(workload: Workload, trainer: ReplicatedJob, initializer: str) -> bo
     """Whether a job that the trainer waits for waits for the initializer, as MPI's nodes do."""
     direct = {
         dependency["name"]
-        for dependency in fields.named_objects(trainer.value.get("dependsOn"), trainer.path)
+        for dependency in json_reader.named_objects(trainer.value.get("dependsOn"), trainer.path)
     }
     return any(
         dependency["name"] == initializer and dependency.get("status") == "Complete"
         for job in workload.jobs
         if job.name in direct
-        for dependency in fields.named_objects(job.value.get("dependsOn"), job.path)
+        for dependency in json_reader.named_objects(job.value.get("dependsOn"), job.path)
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from trainyard_api import fields
+from trainyard_api import json_reader
 from trainyard_api.errors import FieldPath
-from trainyard_api.fields import Json
+from trainyard_api.json_reader import Json
 
 from ..cel import Webhook
 from ..manifest import Workload
@@ -28,7 +28,7 @@ _MOST_PODS: Final = 2**31 - 1
 
 def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
     """As JobSet's own webhook and schema do (0.12)."""
-    jobset, at = fields.below(workload.spec, _SPEC, "template", "spec")
+    jobset, at = json_reader.below(workload.spec, _SPEC, "template", "spec")
     jobs = {job.name: job.value for job in workload.jobs}
     yield from _gang(workload.spec)
     yield from _order(workload, jobset, at.child("startupPolicy"))
@@ -37,21 +37,23 @@ def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
         yield from _label(job.value, job.path, "groupName")
         yield from _pods(job.value, job.path)
     policy = at.child("successPolicy")
-    yield from _targets(fields.mapping(jobset.get("successPolicy"), policy), policy, list(jobs))
-    yield from _failure(*fields.below(jobset, at, "failurePolicy"), list(jobs))
-    yield from _coordinator(fields.optional_mapping(jobset.get("coordinator"), at.child("coordinator")), jobs)
+    yield from _targets(json_reader.mapping(jobset.get("successPolicy"), policy), policy, list(jobs))
+    yield from _failure(*json_reader.below(jobset, at, "failurePolicy"), list(jobs))
+    yield from _coordinator(
+        json_reader.optional_mapping(jobset.get("coordinator"), at.child("coordinator")), jobs
+    )
 
 
 def _gang(spec: Json) -> Iterator[Finding]:
     at = _SPEC.child("podGroupPolicy")
-    policy = fields.mapping(spec.get("podGroupPolicy"), at)
+    policy = json_reader.mapping(spec.get("podGroupPolicy"), at)
     chosen = [name for name, value in policy.items() if value is not None]
     if len(chosen) > 1:
         yield Finding(at, f"must have one gang scheduler, has {listed(chosen, ' and ')}")
 
 
 def _order(workload: Workload, jobset: Json, at: FieldPath) -> Iterator[Finding]:
-    policy = fields.mapping(jobset.get("startupPolicy"), at)
+    policy = json_reader.mapping(jobset.get("startupPolicy"), at)
     waiting = [job.name for job in workload.jobs if job.value.get("dependsOn")]
     if policy.get("startupPolicyOrder") == "InOrder" and waiting:
         message = f"must be left out where a ReplicatedJob has dependsOn, as has {listed(waiting)}"
@@ -59,33 +61,35 @@ def _order(workload: Workload, jobset: Json, at: FieldPath) -> Iterator[Finding]
 
 
 def _network(jobset: Json, at: FieldPath) -> Iterator[Finding]:
-    yield from _label(fields.mapping(jobset.get("network"), at), at, "subdomain")
+    yield from _label(json_reader.mapping(jobset.get("network"), at), at, "subdomain")
 
 
 def _label(value: Json, at: FieldPath, field: str) -> Iterator[Finding]:
-    text = fields.text(value.get(field), at.child(field))
+    text = json_reader.text(value.get(field), at.child(field))
     if text and not STRICT_LABEL.fits(text):
-        yield Finding(at.child(field), f"{STRICT_LABEL.sentence}, is {fields.shown(text)}")
+        yield Finding(at.child(field), f"{STRICT_LABEL.sentence}, is {json_reader.shown(text)}")
 
 
 def _pods(job: Json, at: FieldPath) -> Iterator[Finding]:
-    replicas = fields.integer(job.get("replicas"), at.child("replicas"))
-    template, path = fields.below(job, at, "template", "spec")
-    parallelism = fields.integer(template.get("parallelism"), path.child("parallelism"))
+    replicas = json_reader.integer(job.get("replicas"), at.child("replicas"))
+    template, path = json_reader.below(job, at, "template", "spec")
+    parallelism = json_reader.integer(template.get("parallelism"), path.child("parallelism"))
     pods = (1 if replicas is None else replicas) * (1 if parallelism is None else parallelism)
     if pods > _MOST_PODS:
-        yield Finding(at, f"replicas times parallelism must be at most {_MOST_PODS}, is {fields.shown(pods)}")
+        yield Finding(
+            at, f"replicas times parallelism must be at most {_MOST_PODS}, is {json_reader.shown(pods)}"
+        )
 
 
 def _failure(policy: Json, at: FieldPath, jobs: Sequence[str]) -> Iterator[Finding]:
     first: dict[str, int] = {}
-    for position, rule in enumerate(fields.objects(policy.get("rules"), at.child("rules"))):
+    for position, rule in enumerate(json_reader.objects(policy.get("rules"), at.child("rules"))):
         path = at.child("rules").index(position)
-        name = fields.text(rule.get("name"), path.child("name"))
+        name = json_reader.text(rule.get("name"), path.child("name"))
         if name is not None:
             yield from _rule_name(name, path.child("name"), first.setdefault(name, position), position)
         reasons = path.child("onJobFailureReasons")
-        for index, reason in enumerate(fields.texts(rule.get("onJobFailureReasons"), reasons)):
+        for index, reason in enumerate(json_reader.texts(rule.get("onJobFailureReasons"), reasons)):
             if reason not in _REASONS:
                 yield Finding(reasons.index(index), f"must be why a Job fails{among(reason, _REASONS)}")
         yield from _targets(rule, path, jobs)
@@ -93,14 +97,14 @@ def _failure(policy: Json, at: FieldPath, jobs: Sequence[str]) -> Iterator[Findi
 
 def _rule_name(name: str, at: FieldPath, first: int, position: int) -> Iterator[Finding]:
     if not FAILURE_RULE.fits(name):
-        yield Finding(at, f"{FAILURE_RULE.sentence}, is {fields.shown(name)}")
+        yield Finding(at, f"{FAILURE_RULE.sentence}, is {json_reader.shown(name)}")
     if first != position:
         yield Finding(at, f"must be of one rule: rules[{first}] has it too")
 
 
 def _targets(policy: Json, at: FieldPath, jobs: Sequence[str]) -> Iterator[Finding]:
     path = at.child("targetReplicatedJobs")
-    for position, name in enumerate(fields.texts(policy.get("targetReplicatedJobs"), path)):
+    for position, name in enumerate(json_reader.texts(policy.get("targetReplicatedJobs"), path)):
         if name not in jobs:
             yield Finding(path.index(position), f"must be a ReplicatedJob{among(name, jobs)}")
 
@@ -109,16 +113,16 @@ def _coordinator(coordinator: Json | None, jobs: dict[str, Json]) -> Iterator[Fi
     if coordinator is None:
         return
     at = _SPEC.child("template", "spec", "coordinator")
-    name = fields.text(coordinator.get("replicatedJob"), at.child("replicatedJob")) or ""
+    name = json_reader.text(coordinator.get("replicatedJob"), at.child("replicatedJob")) or ""
     if name not in jobs:
         yield Finding(at.child("replicatedJob"), f"must be a ReplicatedJob{among(name, list(jobs))}")
         return
-    declared = fields.integer(jobs[name].get("replicas"), FieldPath("replicas"))
+    declared = json_reader.integer(jobs[name].get("replicas"), FieldPath("replicas"))
     replicas = 1 if declared is None else declared
-    index = fields.integer(coordinator.get("jobIndex"), at.child("jobIndex")) or 0
+    index = json_reader.integer(coordinator.get("jobIndex"), at.child("jobIndex")) or 0
     if not 0 <= index < replicas:
         yield Finding(at.child("jobIndex"), f"must be from 0 to {replicas - 1}, a Job of {name}; is {index}")
-    pod = fields.integer(coordinator.get("podIndex"), at.child("podIndex")) or 0
+    pod = json_reader.integer(coordinator.get("podIndex"), at.child("podIndex")) or 0
     if pod < 0:
         yield Finding(at.child("podIndex"), f"must not be negative, is {pod}")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from trainyard_api import fields, names, similar
+from trainyard_api import json_reader, names, similar
 from trainyard_api.errors import FieldPath
-from trainyard_api.fields import Json
+from trainyard_api.json_reader import Json
 
 from ..cel import Webhook
 from ..frameworks import KNOWN
@@ -28,7 +28,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     if workload.spec.get("mlPolicy") is None:
         yield from missing(workload)
         return
-    policy, _ = fields.below(workload.spec, FieldPath("spec"), "mlPolicy")
+    policy, _ = json_reader.below(workload.spec, FieldPath("spec"), "mlPolicy")
     chosen = [name for name in POLICIES if policy.get(name) is not None]
     for other in sorted(set(policy) - {"numNodes", *POLICIES}):
         yield Finding(
@@ -74,7 +74,7 @@ def _unknown(framework: str, chosen: list[str]) -> Iterator[Finding]:
     if theirs:
         message = (
             f"must be {' or '.join(theirs)} for the policy {chosen[0]}, or one of "
-            f"policies.parameters.frameworks; is {fields.shown(framework)}"
+            f"policies.parameters.frameworks; is {json_reader.shown(framework)}"
         )
         yield Finding(LABEL, message + similar.hint(framework, theirs), against="frameworks")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainyard_api import fields
+from trainyard_api import json_reader
 from trainyard_api.errors import FieldPath
-from trainyard_api.fields import Json
+from trainyard_api.json_reader import Json
 
 from ..cel import Webhook
 from ..manifest import ReplicatedJob, Workload
@@ -36,26 +36,26 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 
 def _jobsets(workload: Workload) -> Iterator[tuple[Json, FieldPath]]:
     spec = FieldPath("spec")
-    yield fields.below(workload.spec, spec, "template")
+    yield json_reader.below(workload.spec, spec, "template")
     path = spec.child("runtimePatches")
-    for position, patch in enumerate(fields.objects(workload.spec.get("runtimePatches"), path)):
-        yield fields.below(patch, path.index(position), "trainingRuntimeSpec", "template")
+    for position, patch in enumerate(json_reader.objects(workload.spec.get("runtimePatches"), path)):
+        yield json_reader.below(patch, path.index(position), "trainingRuntimeSpec", "template")
 
 
 def _templates(job: ReplicatedJob) -> Iterator[Finding]:
-    template, path = fields.below(job.value, job.path, "template")
+    template, path = json_reader.below(job.value, job.path, "template")
     yield from _metadata(template, path)
-    yield from _metadata(*fields.below(template, path, "spec", "template"))
+    yield from _metadata(*json_reader.below(template, path, "spec", "template"))
 
 
 def _metadata(value: Json, path: FieldPath) -> Iterator[Finding]:
-    labels, at = fields.below(value, path, "metadata", "labels")
-    for key, text in fields.text_map(labels, at).items():
+    labels, at = json_reader.below(value, path, "metadata", "labels")
+    for key, text in json_reader.text_map(labels, at).items():
         if not _is_key(key):
             yield Finding(at.key(key), f"has an invalid key: {key!r}")
         elif text and not WORD.fits(text):
             yield Finding(at.key(key), WORD.sentence)
-    annotations, at = fields.below(value, path, "metadata", "annotations")
+    annotations, at = json_reader.below(value, path, "metadata", "annotations")
     for key in annotations:
         if not _is_key(key):
             yield Finding(at.key(key), f"has an invalid key: {key!r}")

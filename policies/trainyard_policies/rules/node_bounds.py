@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainyard_api import fields
+from trainyard_api import json_reader
 from trainyard_api.errors import FieldPath
 
 from ..cel import Cel, Of
@@ -26,9 +26,9 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
         ),
     )
     for above, name, most, bound in places:
-        holder, path = fields.below(workload.spec, FieldPath("spec"), *above)
+        holder, path = json_reader.below(workload.spec, FieldPath("spec"), *above)
         path = path.child(name)
-        count = fields.integer(holder.get(name), path)
+        count = json_reader.integer(holder.get(name), path)
         if count is not None and count < 1:
             yield Finding(path, f"must be at least 1, is {count}")
         if count is not None and most is not None and count > most:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from trainyard_api import fields, names, quantity
+from trainyard_api import json_reader, names, quantity
 from trainyard_api.errors import FieldPath
-from trainyard_api.fields import Json
+from trainyard_api.json_reader import Json
 from trainyard_api.names import StorageRole
 
 from ..cel import Webhook
@@ -44,7 +44,7 @@ def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
 def _order(job: ReplicatedJob, above: Sequence[str]) -> Iterator[Finding]:
     """JobSet starts jobs in their order, so one waits only for those above it."""
     at = job.path.child("dependsOn")
-    for position, dependency in enumerate(fields.named_objects(job.value.get("dependsOn"), at)):
+    for position, dependency in enumerate(json_reader.named_objects(job.value.get("dependsOn"), at)):
         if dependency["name"] not in above:
             message = f"must be a ReplicatedJob above this one{among(dependency['name'], above)}"
             yield Finding(at.index(position).child("name"), message)
@@ -52,15 +52,15 @@ def _order(job: ReplicatedJob, above: Sequence[str]) -> Iterator[Finding]:
 
 def _volumes(job: ReplicatedJob) -> Iterator[Finding]:
     at = job.pod_path.child("volumes")
-    for position, volume in enumerate(fields.named_objects(job.pod.get("volumes"), at)):
+    for position, volume in enumerate(json_reader.named_objects(job.pod.get("volumes"), at)):
         yield from _one_of(volume, [key for key in volume if key != "name"], at.index(position), "source")
 
 
 def _mountable(workload: Workload, job: ReplicatedJob) -> list[str]:
     """The volumes that a job's containers may mount: the pod's own, the JobSet's claims, the operator's."""
-    volumes = fields.named_objects(job.pod.get("volumes"), job.pod_path.child("volumes"))
-    made = [fields.below(claim, path, "metadata")[0].get("name") for claim, path in workload.claims()]
-    policy, _ = fields.below(workload.spec, FieldPath("spec"), "mlPolicy")
+    volumes = json_reader.named_objects(job.pod.get("volumes"), job.pod_path.child("volumes"))
+    made = [json_reader.below(claim, path, "metadata")[0].get("name") for claim, path in workload.claims()]
+    policy, _ = json_reader.below(workload.spec, FieldPath("spec"), "mlPolicy")
     added = (names.MPI_KEY_VOLUME, names.MPI_HOSTS_VOLUME) if policy.get("mpi") is not None else ()
     return [*(volume["name"] for volume in volumes), *(str(name) for name in made), *added]
 
@@ -70,7 +70,7 @@ def _mounts(job: ReplicatedJob, volumes: Sequence[str]) -> Iterator[Finding]:
     for container in job.containers():
         at = container.path.child("volumeMounts")
         seen: set[str] = set()
-        for position, mount in enumerate(fields.named_objects(container.value.get("volumeMounts"), at)):
+        for position, mount in enumerate(json_reader.named_objects(container.value.get("volumeMounts"), at)):
             if mount["name"] not in mountable:
                 message = (
                     f"must be a volume of the pod, or a claim of the runtime{among(mount['name'], volumes)}"
@@ -80,7 +80,7 @@ def _mounts(job: ReplicatedJob, volumes: Sequence[str]) -> Iterator[Finding]:
             if path in seen:
                 yield Finding(
                     at.index(position).child("mountPath"),
-                    f"must be mounted once: {fields.shown(path)} is twice",
+                    f"must be mounted once: {json_reader.shown(path)} is twice",
                 )
             seen.add(path)
 
@@ -88,7 +88,9 @@ def _mounts(job: ReplicatedJob, volumes: Sequence[str]) -> Iterator[Finding]:
 def _claims(workload: Workload) -> Iterator[Finding]:
     for claim, path in workload.claims():
         at = path.child("metadata", "annotations")
-        annotations = fields.text_map(fields.below(claim, path, "metadata")[0].get("annotations"), at)
+        annotations = json_reader.text_map(
+            json_reader.below(claim, path, "metadata")[0].get("annotations"), at
+        )
         role = annotations.get(names.STORAGE_ANNOTATION)
         if role is not None and role not in list(StorageRole):
             message = f"must be a role of storage{among(role, list(StorageRole))}"
@@ -110,8 +112,8 @@ def _names(job: ReplicatedJob) -> Iterator[Finding]:
 def _ports(container: Container) -> Iterator[Finding]:
     at = container.path.child("ports")
     seen: set[str] = set()
-    for position, port in enumerate(fields.objects(container.value.get("ports"), at)):
-        name = fields.text(port.get("name"), at.index(position).child("name"))
+    for position, port in enumerate(json_reader.objects(container.value.get("ports"), at)):
+        name = json_reader.text(port.get("name"), at.index(position).child("name"))
         if name and name in seen:
             yield Finding(at.index(position).child("name"), f"must be of one port: {name} is of two")
         seen.add(name or "")
@@ -120,7 +122,7 @@ def _ports(container: Container) -> Iterator[Finding]:
 def _env(container: Container) -> Iterator[Finding]:
     for position, entry in enumerate(container.env):
         at = container.path.child("env").index(position)
-        source = fields.optional_mapping(entry.get("valueFrom"), at.child("valueFrom"))
+        source = json_reader.optional_mapping(entry.get("valueFrom"), at.child("valueFrom"))
         if source is None:
             continue
         if entry.get("value"):
@@ -131,7 +133,7 @@ def _env(container: Container) -> Iterator[Finding]:
 def _probes(container: Container) -> Iterator[Finding]:
     for name in _PROBES:
         at = container.path.child(name)
-        probe = fields.optional_mapping(container.value.get(name), at)
+        probe = json_reader.optional_mapping(container.value.get(name), at)
         if probe is not None:
             yield from _one_of(probe, _HANDLERS, at, f"of {', '.join(_HANDLERS)}")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainyard_api import fields
+from trainyard_api import json_reader
 from trainyard_api.errors import FieldPath
-from trainyard_api.fields import Json
+from trainyard_api.json_reader import Json
 
 from ..cel import Cel, Of
 from ..manifest import ReplicatedJob, Workload
@@ -18,21 +18,21 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """No pod may take longer than the stack allows, and neither a pod nor its Job waits for a finalizer."""
     for job in workload.jobs:
         yield from _grace(job, parameters.longest_grace)
-        template, path = fields.below(job.value, job.path, "template")
+        template, path = json_reader.below(job.value, job.path, "template")
         yield from _finalizers(template, path)
-        yield from _finalizers(*fields.below(template, path, "spec", "template"))
+        yield from _finalizers(*json_reader.below(template, path, "spec", "template"))
 
 
 def _grace(job: ReplicatedJob, most: int) -> Iterator[Finding]:
     path = job.pod_path.child("terminationGracePeriodSeconds")
-    seconds = fields.integer(job.pod.get("terminationGracePeriodSeconds"), path)
+    seconds = json_reader.integer(job.pod.get("terminationGracePeriodSeconds"), path)
     if seconds is not None and seconds > most:
-        message = f"must be at most {most} on this platform, is {fields.shown(seconds)}"
+        message = f"must be at most {most} on this platform, is {json_reader.shown(seconds)}"
         yield Finding(path, message, against="longestGrace")
 
 
 def _finalizers(template: Json, path: FieldPath) -> Iterator[Finding]:
-    metadata, path = fields.below(template, path, "metadata")
+    metadata, path = json_reader.below(template, path, "metadata")
     if metadata.get("finalizers"):
         at = path.child("finalizers")
         yield Finding(at, "must be left out", (Edit(at),))

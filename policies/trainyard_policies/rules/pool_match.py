@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from trainyard_api import fields, names
-from trainyard_api.fields import Json
+from trainyard_api import json_reader, names
+from trainyard_api.json_reader import Json
 from trainyard_api.pools import Taint, tolerated
 
 from ..cel import Webhook
@@ -25,7 +25,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
         return
     for job in workload.jobs:
         yield from _selector(job, parameters.pools)
-        tolerations = fields.objects(job.pod.get("tolerations"), job.pod_path.child("tolerations"))
+        tolerations = json_reader.objects(job.pod.get("tolerations"), job.pod_path.child("tolerations"))
         yield from _tolerations(job, tolerations, parameters.pools)
         # A TrainJob's patch adds to tolerations of its runtime, which are not known here.
         if workload.subject is Subject.RUNTIMES:
@@ -34,7 +34,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 
 def _selector(job: ReplicatedJob, pools: Sequence[Pool]) -> Iterator[Finding]:
     path = job.pod_path.child("nodeSelector")
-    selector = fields.text_map(job.pod.get("nodeSelector"), path)
+    selector = json_reader.text_map(job.pod.get("nodeSelector"), path)
     labels = {key: value for key, value in selector.items() if key not in _EVERYWHERE}
     if labels and not any(labels.items() <= pool.labels.items() for pool in pools):
         have = "; ".join(f"{pool.name} has {_labels(pool.labels)}" for pool in pools)
@@ -50,7 +50,7 @@ def _tolerations(job: ReplicatedJob, tolerations: Sequence[Json], pools: Sequenc
             continue
         if not any(tolerated(taint, toleration) for taint in taints):
             at = job.pod_path.child("tolerations").index(position)
-            message = f"must be for a taint that a pool has; no pool has {fields.shown(key)}"
+            message = f"must be for a taint that a pool has; no pool has {json_reader.shown(key)}"
             yield Finding(at, message, against="pools")
 
 

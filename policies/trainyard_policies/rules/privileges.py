@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from trainyard_api import fields
+from trainyard_api import json_reader
 from trainyard_api.errors import FieldPath
-from trainyard_api.fields import Json
+from trainyard_api.json_reader import Json
 
 from ..cel import Cel, Of
 from ..manifest import ReplicatedJob, Workload
@@ -22,7 +22,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """Not privileged, no escalation or capability asked for, default masks and filters, a user's priority."""
     for job in workload.jobs:
         path = job.pod_path.child("securityContext")
-        yield from _unconfined(fields.mapping(job.pod.get("securityContext"), path), path)
+        yield from _unconfined(json_reader.mapping(job.pod.get("securityContext"), path), path)
         yield from _priority(job)
         for container in job.containers():
             security, path = container.security
@@ -34,30 +34,30 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 def _flags(security: Json, path: FieldPath) -> Iterator[Finding]:
     for name in ("privileged", "allowPrivilegeEscalation"):
         at = path.child(name)
-        if fields.boolean(security.get(name), at):
+        if json_reader.boolean(security.get(name), at):
             yield Finding(at, "must not be true", (Edit(at, False),))
     at = path.child("procMount")
-    if fields.text(security.get("procMount"), at) not in (None, "Default"):
+    if json_reader.text(security.get("procMount"), at) not in (None, "Default"):
         yield Finding(at, "must be Default", (Edit(at),))
 
 
 def _capabilities(security: Json, path: FieldPath) -> Iterator[Finding]:
-    capabilities, at = fields.below(security, path, "capabilities")
+    capabilities, at = json_reader.below(security, path, "capabilities")
     at = at.child("add")
-    added = fields.texts(capabilities.get("add"), at)
+    added = json_reader.texts(capabilities.get("add"), at)
     if added:
         yield Finding(at, f"must not add capabilities, adds {listed(added)}", (Edit(at),))
 
 
 def _unconfined(security: Json, path: FieldPath) -> Iterator[Finding]:
-    profile, at = fields.below(security, path, "seccompProfile")
+    profile, at = json_reader.below(security, path, "seccompProfile")
     if profile.get("type") == "Unconfined":
         yield Finding(at.child("type"), "must not be Unconfined", (Edit(at.child("type"), "RuntimeDefault"),))
 
 
 def _priority(job: ReplicatedJob) -> Iterator[Finding]:
     at = job.pod_path.child("priorityClassName")
-    name = fields.text(job.pod.get("priorityClassName"), at) or ""
+    name = json_reader.text(job.pod.get("priorityClassName"), at) or ""
     if name.startswith(_SYSTEM):
         yield Finding(at, f"must not be {name}, which is for the cluster's own pods", (Edit(at),))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath
-from trainyard_api.fields import Json
+from trainyard_api.json_reader import Json
 
 from ..manifest import Manifest
 from ..parameters import Parameters
@@ -33,22 +33,22 @@ def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tup
 
 
 def _references(manifest: Manifest) -> Iterator[tuple[str, str | None, FieldPath]]:
-    spec = fields.mapping(manifest.value.get("spec"), _SPEC)
+    spec = json_reader.mapping(manifest.value.get("spec"), _SPEC)
     if manifest.kind == "LocalQueue":
         path = _SPEC.child("clusterQueue")
-        yield "ClusterQueue", fields.text(spec.get("clusterQueue"), path), path
+        yield "ClusterQueue", json_reader.text(spec.get("clusterQueue"), path), path
     elif manifest.kind == "ResourceFlavor":
         path = _SPEC.child("topologyName")
-        yield "Topology", fields.text(spec.get("topologyName"), path), path
+        yield "Topology", json_reader.text(spec.get("topologyName"), path), path
     elif manifest.kind == "ClusterQueue":
         yield from _flavors(spec)
 
 
 def _flavors(spec: Json) -> Iterator[tuple[str, str | None, FieldPath]]:
     above = _SPEC.child("resourceGroups")
-    for position, group in enumerate(fields.objects(spec.get("resourceGroups"), above)):
+    for position, group in enumerate(json_reader.objects(spec.get("resourceGroups"), above)):
         at = above.index(position).child("flavors")
-        for index, flavor in enumerate(fields.named_objects(group.get("flavors"), at)):
+        for index, flavor in enumerate(json_reader.named_objects(group.get("flavors"), at)):
             yield "ResourceFlavor", flavor["name"], at.index(index).child("name")
 
 

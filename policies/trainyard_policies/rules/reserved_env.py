@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath
 
 from ..cel import Webhook
@@ -15,7 +15,7 @@ from ..rule import Finding, Level, Rule, Severity, Subject
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """No training container has a variable that the operator sets for its ML policy."""
-    policy, _ = fields.below(workload.spec, FieldPath("spec"), "mlPolicy")
+    policy, _ = json_reader.below(workload.spec, FieldPath("spec"), "mlPolicy")
     reserved = {
         name: chosen
         for chosen, its in names.RESERVED_ENV.items()

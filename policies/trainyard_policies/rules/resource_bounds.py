@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainyard_api import fields, quantity
+from trainyard_api import json_reader, quantity
 from trainyard_api.errors import invalid
 
 from ..cel import Cel, Of
@@ -23,7 +23,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
                 try:
                     amount = quantity.parse(value)
                 except ValueError as error:
-                    raise invalid(path.key(name), fields.shown(value), str(error)) from error
+                    raise invalid(path.key(name), json_reader.shown(value), str(error)) from error
                 if name in bounds and amount.nano > bounds[name].nano:
                     yield Finding(
                         path.key(name),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from trainyard_api import fields
+from trainyard_api import json_reader
 
 from ..cel import Cel, Of
 from ..manifest import Workload
@@ -19,10 +19,10 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """restartPolicy is one that a Job allows, and no Job is deleted before its JobSet."""
     for job in workload.jobs:
         path = job.pod_path.child("restartPolicy")
-        policy = fields.text(job.pod.get("restartPolicy"), path)
+        policy = json_reader.text(job.pod.get("restartPolicy"), path)
         if policy is not None and policy not in _POLICIES:
             yield Finding(path, f"must be OnFailure or Never, is {policy}", (Edit(path, "OnFailure"),))
-        template, path = fields.below(job.value, job.path, "template", "spec")
+        template, path = json_reader.below(job.value, job.path, "template", "spec")
         path = path.child("ttlSecondsAfterFinished")
         if template.get("ttlSecondsAfterFinished") is not None:
             yield Finding(path, "must be left out: it is the JobSet's", (Edit(path),))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainyard_api import fields
+from trainyard_api import json_reader
 from trainyard_api.errors import FieldPath
-from trainyard_api.fields import Json
+from trainyard_api.json_reader import Json
 
 from ..cel import Cel, Of
 from ..manifest import Workload
@@ -19,7 +19,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     is_patch = workload.subject is Subject.TRAINJOBS
     for job in workload.jobs:
         path = job.pod_path.child("securityContext")
-        pod = fields.mapping(job.pod.get("securityContext"), path)
+        pod = json_reader.mapping(job.pod.get("securityContext"), path)
         if is_patch:
             yield from _undone(pod, path)
         for container in job.containers():
@@ -31,15 +31,15 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 
 
 def _undone(security: Json, path: FieldPath) -> Iterator[Finding]:
-    if fields.integer(security.get("runAsUser"), path.child("runAsUser")) == 0:
+    if json_reader.integer(security.get("runAsUser"), path.child("runAsUser")) == 0:
         yield Finding(path.child("runAsUser"), "should not be 0, which is root")
     if security.get("runAsNonRoot") is False:
         yield Finding(path.child("runAsNonRoot"), "should not be false")
 
 
 def _non_root(security: Json, path: FieldPath) -> bool:
-    user = fields.integer(security.get("runAsUser"), path.child("runAsUser"))
-    return fields.boolean(security.get("runAsNonRoot"), path.child("runAsNonRoot")) or bool(user)
+    user = json_reader.integer(security.get("runAsUser"), path.child("runAsUser"))
+    return json_reader.boolean(security.get("runAsNonRoot"), path.child("runAsNonRoot")) or bool(user)
 
 
 RULE = Rule(

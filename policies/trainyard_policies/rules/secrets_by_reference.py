@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import urlsplit
 
-from trainyard_api import fields
+from trainyard_api import json_reader
 
 from ..cel import Webhook
 from ..manifest import Container, Workload
@@ -40,7 +40,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 def _env(container: Container) -> Iterator[Finding]:
     for position, entry in enumerate(container.env):
         path = container.path.child("env").index(position).child("value")
-        value = fields.text(entry.get("value"), path)
+        value = json_reader.text(entry.get("value"), path)
         if not value:
             continue
         name = entry["name"]
@@ -55,14 +55,14 @@ def _env(container: Container) -> Iterator[Finding]:
 def _texts(container: Container) -> Iterator[Finding]:
     for name in ("command", "args"):
         path = container.path.child(name)
-        for position, text in enumerate(fields.texts(container.value.get(name), path)):
+        for position, text in enumerate(json_reader.texts(container.value.get(name), path)):
             if _SECRET_VALUE.search(text):
                 yield Finding(path.index(position), "must not hold a secret: read it from the environment")
 
 
 def _address(container: Container) -> Iterator[Finding]:
     path = container.path.child("storageUri")
-    uri = fields.text(container.value.get("storageUri"), path)
+    uri = json_reader.text(container.value.get("storageUri"), path)
     if uri and _with_password(uri):
         yield Finding(path, "must not hold a password: name a Secret in secretRef")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainyard_api import fields
+from trainyard_api import json_reader
 
 from ..cel import Cel, Of
 from ..manifest import Workload
@@ -16,7 +16,9 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """A pod says whether it wants a token, or names its service account."""
     for job in workload.jobs:
         path = job.pod_path.child("automountServiceAccountToken")
-        account = fields.text(job.pod.get("serviceAccountName"), job.pod_path.child("serviceAccountName"))
+        account = json_reader.text(
+            job.pod.get("serviceAccountName"), job.pod_path.child("serviceAccountName")
+        )
         if not account and job.pod.get("automountServiceAccountToken") is None:
             yield Finding(path, "should be false, or true where it is needed", (Edit(path, False),))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath
 
 from ..cel import Cel, Of
@@ -37,7 +37,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
             at = job.pod_path.child("containers")
             yield Finding(at, f"must have a container {names.NODE!r}, as the trainer step {job.name!r}")
         replicas = job.path.child("replicas")
-        if fields.integer(job.value.get("replicas"), replicas) not in (None, 1):
+        if json_reader.integer(job.value.get("replicas"), replicas) not in (None, 1):
             edits = (Edit(replicas, 1),)
             yield Finding(replicas, "must be 1: the number of nodes is spec.mlPolicy.numNodes", edits)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Final
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 from trainyard_api.compatibility import Table
 from trainyard_api.errors import FieldPath
 
@@ -43,7 +43,7 @@ def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tup
 
 def _uses(manifest: Manifest) -> Iterator[_Use]:
     if manifest.kind == "ConfigMap" and manifest.name == names.TRAINER_PUBLIC_CONFIG:
-        data = fields.mapping(manifest.value.get("data"), FieldPath("data"))
+        data = json_reader.mapping(manifest.value.get("data"), FieldPath("data"))
         if version := data.get(names.TRAINER_PUBLIC_VERSION):
             yield "trainer", str(version), manifest, _TRAINER_VERSION
     if manifest.kind != "Deployment":
@@ -55,11 +55,11 @@ def _uses(manifest: Manifest) -> Iterator[_Use]:
             yield part, image.tag, manifest, _CONTAINERS.index(position).child("image")
 
 
-def _containers(deployment: Manifest) -> Sequence[fields.Json]:
+def _containers(deployment: Manifest) -> Sequence[json_reader.Json]:
     value = deployment.value
     for key in ("spec", "template", "spec"):
-        value = fields.mapping(value.get(key), FieldPath("spec.template.spec"))
-    return fields.named_objects(value.get("containers"), _CONTAINERS)
+        value = json_reader.mapping(value.get(key), FieldPath("spec.template.spec"))
+    return json_reader.named_objects(value.get("containers"), _CONTAINERS)
 
 
 RULE = StackRule(

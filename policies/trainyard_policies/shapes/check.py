@@ -13,9 +13,9 @@ from importlib import resources
 from itertools import islice
 from typing import Any, Final
 
-from trainyard_api import fields, names, quantity, similar
+from trainyard_api import json_reader, names, quantity, similar
 from trainyard_api.errors import ErrorType, FieldError, FieldPath
-from trainyard_api.fields import Json
+from trainyard_api.json_reader import Json
 
 from ..name_patterns import BY_NAME
 from ..rule import MOST, Finding, Rename
@@ -192,7 +192,7 @@ def _text(value: str, shape: Json, path: FieldPath) -> Iterator[Finding]:
         near = similar.nearest(value[: similar.LONGEST].lower(), [choice.lower() for choice in choices])
         meant = [choice for choice in choices if choice.lower() == near]
         message = f"must be one of {', '.join(choices)}" + (f"; did you mean {meant[0]}?" if meant else "")
-        yield Finding.of(FieldError(ErrorType.NOT_SUPPORTED, path.text, fields.shown(value), message))
+        yield Finding.of(FieldError(ErrorType.NOT_SUPPORTED, path.text, json_reader.shown(value), message))
     form = BY_NAME.get(shape.get("form", ""))
     if form and value and not form.fits(value):
         yield _invalid(path, value, form.sentence)
@@ -215,4 +215,4 @@ def _size(value: Sequence[Any], shape: Json, path: FieldPath, of: str) -> Iterat
 
 
 def _invalid(path: FieldPath, value: Any, detail: str) -> Finding:
-    return Finding.of(FieldError(ErrorType.INVALID, path.text, fields.shown(value), detail))
+    return Finding.of(FieldError(ErrorType.INVALID, path.text, json_reader.shown(value), detail))

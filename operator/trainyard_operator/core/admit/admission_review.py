@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldError, FieldPath
 
 from ..model import Json, Runtime, TrainJob
@@ -127,29 +127,30 @@ def trainjob(request: Request, manifest: Json, now: datetime) -> TrainJob:
     On a create it may have no uid yet, nor a time of creation: that is now.
     Raises `InvalidFieldError` for what is not one.
     """
-    metadata = fields.mapping(manifest.get("metadata"), _METADATA)
+    metadata = json_reader.mapping(manifest.get("metadata"), _METADATA)
     return TrainJob(
-        namespace=fields.text(metadata.get("namespace"), _METADATA.child("namespace")) or request.namespace,
-        name=fields.text(metadata.get("name"), _METADATA.child("name")) or request.name,
-        uid=fields.text(metadata.get("uid"), _METADATA.child("uid")) or "",
+        namespace=json_reader.text(metadata.get("namespace"), _METADATA.child("namespace"))
+        or request.namespace,
+        name=json_reader.text(metadata.get("name"), _METADATA.child("name")) or request.name,
+        uid=json_reader.text(metadata.get("uid"), _METADATA.child("uid")) or "",
         resource_version="",
         created=_time(metadata.get("creationTimestamp")) or now,
-        spec=fields.mapping(manifest.get("spec"), FieldPath("spec")),
-        labels=fields.text_map(metadata.get("labels"), _METADATA.child("labels")),
-        annotations=fields.text_map(metadata.get("annotations"), _METADATA.child("annotations")),
+        spec=json_reader.mapping(manifest.get("spec"), FieldPath("spec")),
+        labels=json_reader.text_map(metadata.get("labels"), _METADATA.child("labels")),
+        annotations=json_reader.text_map(metadata.get("annotations"), _METADATA.child("annotations")),
     )
 
 
 def runtime(request: Request, manifest: Json, kind: str) -> Runtime:
     """A runtime of the request; raises `InvalidFieldError` for what is not one."""
-    metadata = fields.mapping(manifest.get("metadata"), _METADATA)
+    metadata = json_reader.mapping(manifest.get("metadata"), _METADATA)
     return Runtime(
         kind=kind,
-        name=fields.text(metadata.get("name"), _METADATA.child("name")) or request.name,
+        name=json_reader.text(metadata.get("name"), _METADATA.child("name")) or request.name,
         namespace=request.namespace if kind == names.TRAINING_RUNTIME else None,
-        uid=fields.text(metadata.get("uid"), _METADATA.child("uid")) or "",
-        spec=fields.mapping(manifest.get("spec"), FieldPath("spec")),
-        labels=fields.text_map(metadata.get("labels"), _METADATA.child("labels")),
+        uid=json_reader.text(metadata.get("uid"), _METADATA.child("uid")) or "",
+        spec=json_reader.mapping(manifest.get("spec"), FieldPath("spec")),
+        labels=json_reader.text_map(metadata.get("labels"), _METADATA.child("labels")),
     )
 
 
@@ -162,7 +163,7 @@ def defaults(manifest: Json, old: Json | None, now: datetime) -> tuple[Json, ...
     `InvalidFieldError` for what is nested too deep to be compared.
     """
     for version in (manifest, old or {}):
-        fields.require_shallow(version.get("spec"), FieldPath("spec"))
+        json_reader.require_shallow(version.get("spec"), FieldPath("spec"))
     before = {patch["manager"]: patch for patch in _patches(old) if _manager(patch) is not None}
     operations = []
     for position, patch in enumerate(_patches(manifest)):

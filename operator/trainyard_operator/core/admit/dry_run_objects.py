@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath, InvalidFieldError
 
 from ..build import plugins
@@ -211,15 +211,15 @@ def _of_jobs(jobset: Json) -> Iterator[Trial]:
 
 def _claims(spec: Json) -> Iterator[str]:
     """Names of the claims that JobSet creates, and mounts in pods as volumes of these names."""
-    for policy in fields.objects(spec.get("volumeClaimPolicies"), _POLICIES):
-        for template in fields.objects(policy.get("templates"), _POLICIES.child("templates")):
-            name = fields.below(template, _POLICIES.child("templates"), "metadata")[0].get("name")
+    for policy in json_reader.objects(spec.get("volumeClaimPolicies"), _POLICIES):
+        for template in json_reader.objects(policy.get("templates"), _POLICIES.child("templates")):
+            name = json_reader.below(template, _POLICIES.child("templates"), "metadata")[0].get("name")
             if isinstance(name, str):
                 yield name
 
 
 def _with_volumes(pod: Json, claims: Sequence[str]) -> Json:
-    declared = fields.objects(pod.get("volumes"), _VOLUMES)
+    declared = json_reader.objects(pod.get("volumes"), _VOLUMES)
     declared_names = {volume.get("name") for volume in declared}
     added = [
         {"name": name, "persistentVolumeClaim": {"claimName": name}}

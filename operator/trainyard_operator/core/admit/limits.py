@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trainyard_api import fields, names, runtime_ref
+from trainyard_api import json_reader, names, runtime_ref
 from trainyard_api.errors import ErrorType, FieldError, FieldPath
 
 from ..build import patches
@@ -76,8 +76,8 @@ def of_runtime(runtime: Runtime, limits: Limits) -> Iterator[FieldError]:
     yield from large
     if large:
         return
-    where, path = fields.below(runtime.spec, _SPEC, "template", "spec")
-    policy, at = fields.below(runtime.spec, _SPEC, "mlPolicy")
+    where, path = json_reader.below(runtime.spec, _SPEC, "template", "spec")
+    policy, at = json_reader.below(runtime.spec, _SPEC, "mlPolicy")
     yield from _pod_errors(policy.get("numNodes"), at.child("numNodes"), limits)
     yield from _parallelism_errors(where, path, limits)
 
@@ -85,7 +85,7 @@ def of_runtime(runtime: Runtime, limits: Limits) -> Iterator[FieldError]:
 def sizes_of_runtime(spec: Json, limits: Limits) -> Iterator[FieldError]:
     """What is too large in a runtime; checked before anything that takes long."""
     yield from _size_errors(spec, limits.max_runtime_bytes)
-    where, path = fields.below(spec, _SPEC, "template", "spec")
+    where, path = json_reader.below(spec, _SPEC, "template", "spec")
     yield from _number_errors(where, path.child("replicatedJobs"), "replicatedJobs", REPLICATED_JOBS)
 
 
@@ -102,8 +102,8 @@ def sizes_of_trainjob(spec: Json, limits: Limits) -> Iterator[FieldError]:
 
 def of_trainjob(job: TrainJob, limits: Limits) -> Iterator[FieldError]:
     """What is too much in the TrainJob itself, and what in it only the operator may set."""
-    trainer = fields.mapping(job.spec.get("trainer"), FieldPath("spec.trainer"))
-    nodes = fields.integer(trainer.get("numNodes"), _NODES)
+    trainer = json_reader.mapping(job.spec.get("trainer"), FieldPath("spec.trainer"))
+    nodes = json_reader.integer(trainer.get("numNodes"), _NODES)
     if nodes is not None and nodes < 0:
         yield FieldError(ErrorType.INVALID, str(_NODES), nodes, "must be greater than or equal to 0")
     yield from _pod_errors(nodes, _NODES, limits)
@@ -111,7 +111,7 @@ def of_trainjob(job: TrainJob, limits: Limits) -> Iterator[FieldError]:
         yield from _parallelism_errors(spec, path, limits)
     for metadata, path in _patched(job.spec, "metadata"):
         at = path.child("annotations")
-        for name in fields.text_map(metadata.get("annotations"), at):
+        for name in json_reader.text_map(metadata.get("annotations"), at):
             if name.startswith(names.OWN_PREFIX):
                 detail = f"annotations that begin with {names.OWN_PREFIX} are the operator's own"
                 yield FieldError(ErrorType.FORBIDDEN, str(at.key(name)), None, detail)
@@ -165,20 +165,20 @@ def _name_errors(job: TrainJob, replicated_jobs: Sequence[Json]) -> Iterator[Fie
 
 def _patched(trainjob: Json, part: str = "spec") -> Iterator[tuple[Json, FieldPath]]:
     """That part of the JobSet template in each of the runtimePatches, and where it is."""
-    for position, patch in enumerate(fields.objects(trainjob.get("runtimePatches"), patches.PATH)):
-        yield fields.below(patch, patches.PATH.index(position), "trainingRuntimeSpec", "template", part)
+    for position, patch in enumerate(json_reader.objects(trainjob.get("runtimePatches"), patches.PATH)):
+        yield json_reader.below(patch, patches.PATH.index(position), "trainingRuntimeSpec", "template", part)
 
 
 def _size_errors(spec: Json, most: int) -> Iterator[FieldError]:
-    fields.require_shallow(spec, _SPEC)
+    json_reader.require_shallow(spec, _SPEC)
     length = size(spec)
     if length > most:
         detail = f"may not be more than {most} bytes as JSON, but has {length}"
         yield FieldError(ErrorType.TOO_LONG, str(_SPEC), None, detail)
         return
-    objects = tuple(fields.objects_in(spec))
+    objects = tuple(json_reader.objects_in(spec))
     for of, number, allowed in (
-        ("values", fields.number_of_values(spec), VALUES),
+        ("values", json_reader.number_of_values(spec), VALUES),
         ("containers", sum(map(_containers, objects)), CONTAINERS),
         ("limits and requests of resources", sum(map(_amounts, objects)), AMOUNTS),
     ):
@@ -198,7 +198,7 @@ def _containers(mapping: Json) -> int:
 
 
 def _number_errors(spec: Json, path: FieldPath, items: str, most: int) -> Iterator[FieldError]:
-    number = len(fields.objects(spec.get(items), path))
+    number = len(json_reader.objects(spec.get(items), path))
     if number > most:
         detail = f"may not have more than {most} items, but has {number}"
         yield FieldError(ErrorType.TOO_LONG, str(path), None, detail)
@@ -207,13 +207,13 @@ def _number_errors(spec: Json, path: FieldPath, items: str, most: int) -> Iterat
 def _parallelism_errors(spec: Json, path: FieldPath, limits: Limits) -> Iterator[FieldError]:
     """Pod counts beyond the limit, even where a later patch overrides them: that patch may be withdrawn."""
     path = path.child("replicatedJobs")
-    for position, job in enumerate(fields.objects(spec.get("replicatedJobs"), path)):
-        inner, at = fields.below(job, path.index(position), "template", "spec")
+    for position, job in enumerate(json_reader.objects(spec.get("replicatedJobs"), path)):
+        inner, at = json_reader.below(job, path.index(position), "template", "spec")
         yield from _pod_errors(inner.get("parallelism"), at.child("parallelism"), limits)
 
 
 def _pod_errors(value: Any, path: FieldPath, limits: Limits) -> Iterator[FieldError]:
-    pods = fields.integer(value, path)
+    pods = json_reader.integer(value, path)
     if pods is not None and pods > limits.pods:
         yield FieldError(ErrorType.INVALID, str(path), pods, f"must be less than or equal to {limits.pods}")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath
 
 from ..model import Json
@@ -51,15 +51,15 @@ def _let_go(manifest: Json, old: Json) -> tuple[Json, ...]:
 
 def _is_sent_by_others(manifest: Json) -> bool:
     """Whether MultiKueue sends it from another cluster, or another controller owns it."""
-    metadata = fields.mapping(manifest.get("metadata"), _METADATA)
-    owners = fields.objects(metadata.get("ownerReferences"), _METADATA.child("ownerReferences"))
+    metadata = json_reader.mapping(manifest.get("metadata"), _METADATA)
+    owners = json_reader.objects(metadata.get("ownerReferences"), _METADATA.child("ownerReferences"))
     return names.PREBUILT_WORKLOAD_LABEL in _texts(manifest, "labels") or any(
         owner.get("controller") is True for owner in owners
     )
 
 
 def _is_suspended(manifest: Json) -> bool:
-    return fields.mapping(manifest.get("spec"), FieldPath("spec")).get("suspend") is True
+    return json_reader.mapping(manifest.get("spec"), FieldPath("spec")).get("suspend") is True
 
 
 def _gates(manifest: Json) -> list[str]:
@@ -72,8 +72,8 @@ def _annotations(manifest: Json) -> Mapping[str, str]:
 
 
 def _texts(manifest: Json, field: str) -> Mapping[str, str]:
-    metadata = fields.mapping(manifest.get("metadata"), _METADATA)
-    return fields.text_map(metadata.get(field), _METADATA.child(field))
+    metadata = json_reader.mapping(manifest.get("metadata"), _METADATA)
+    return json_reader.text_map(metadata.get(field), _METADATA.child(field))
 
 
 def _operation(op: str, path: str, value: Any) -> Json:

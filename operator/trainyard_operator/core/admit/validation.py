@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trainyard_api import fields, names, runtime_ref, similar
+from trainyard_api import json_reader, names, runtime_ref, similar
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, InvalidFieldError
 
 from ..build import patches, plugins, retries, templates
@@ -128,7 +128,7 @@ def validate_runtime(
     """
     warnings = tuple(_warnings("", runtime)) if old is None else ()
     try:
-        fields.require_shallow(runtime.spec, _SPEC)
+        json_reader.require_shallow(runtime.spec, _SPEC)
         changed = old is None or old.spec != runtime.spec
         if changed and (too_much := tuple(limits.of_runtime(runtime, allowed))):
             return Answer(warnings, too_much)
@@ -143,7 +143,7 @@ def too_large(job: TrainJob, old: TrainJob | None, allowed: Limits) -> tuple[Fie
     Raises:
         InvalidFieldError: It is nested too deep, or has not the form of a TrainJob where it is measured.
     """
-    fields.require_shallow(job.spec, _SPEC)  # before it is compared
+    json_reader.require_shallow(job.spec, _SPEC)  # before it is compared
     if old is not None and (_only_resumes(job, old) or _only_suspends(job, old)):
         return ()
     return tuple(limits.sizes_of_trainjob(job.spec, allowed))
@@ -151,7 +151,7 @@ def too_large(job: TrainJob, old: TrainJob | None, allowed: Limits) -> tuple[Fie
 
 def runtime_too_large(runtime: Runtime, old: Runtime | None, allowed: Limits) -> tuple[FieldError, ...]:
     """What is too large in a runtime that is created or changed; raises what `too_large` raises."""
-    fields.require_shallow(runtime.spec, _SPEC)  # before it is compared
+    json_reader.require_shallow(runtime.spec, _SPEC)  # before it is compared
     if old is not None and old.spec == runtime.spec:
         return ()
     return tuple(limits.sizes_of_runtime(runtime.spec, allowed))
@@ -298,8 +298,8 @@ def _built(
 def _runtime_errors(runtime: Runtime, using: Framework) -> Iterator[FieldError]:
     yield from _policy_errors(runtime, "mlPolicy", using)
     yield from _policy_errors(runtime, "podGroupPolicy", using)
-    template = fields.mapping(runtime.spec.get("template"), FieldPath("spec.template"))
-    spec = fields.mapping(template.get("spec"), templates.SPEC_PATH)
+    template = json_reader.mapping(runtime.spec.get("template"), FieldPath("spec.template"))
+    spec = json_reader.mapping(template.get("spec"), templates.SPEC_PATH)
     checked = templates.checked(spec, templates.SPEC_PATH)
     path = templates.SPEC_PATH.child("replicatedJobs")
     for position, job in enumerate(checked["replicatedJobs"]):
@@ -310,7 +310,7 @@ def _policy_errors(runtime: Runtime, policy: str, using: Framework) -> Iterator[
     """What no plugin implements, such as Flux: a TrainJob with it would be refused."""
     sources = using.implemented(policy)
     path = FieldPath("spec").child(policy)
-    for source, value in fields.mapping(runtime.spec.get(policy), path).items():
+    for source, value in json_reader.mapping(runtime.spec.get(policy), path).items():
         if value is not None and source != "numNodes" and source not in sources:
             supported = ", ".join(f'"{name}"' for name in sorted(sources))
             yield FieldError(ErrorType.NOT_SUPPORTED, str(path), source, f"supported values: {supported}")
@@ -320,7 +320,7 @@ def _replicated_job_errors(job: Json, path: FieldPath) -> Iterator[FieldError]:
     container = _REQUIRED_CONTAINERS.get(templates.ancestor(job) or "")
     if container is None:
         return
-    replicas = fields.integer(job.get("replicas"), path.child("replicas"))
+    replicas = json_reader.integer(job.get("replicas"), path.child("replicas"))
     if replicas not in (None, 1):
         yield FieldError(ErrorType.INVALID, str(path.child("replicas")), replicas, "always must be 1")
     if templates.container(job, container) is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from trainyard_api import fields
+from trainyard_api import json_reader
 from trainyard_api.errors import ErrorType, FieldError, InvalidFieldError
 
 from ..model import JobSet, Json, Runtime, TrainJob
@@ -121,7 +121,7 @@ class Framework:
         """
         entries = {f"featureGates.{gate}" for gate in settings.feature_gates}
         for kind, path in (("mlPolicy", ML_POLICY_PATH), ("podGroupPolicy", POD_GROUP_PATH)):
-            policy = fields.mapping(runtime.spec.get(kind), path)
+            policy = json_reader.mapping(runtime.spec.get(kind), path)
             entries |= {f"{kind}.{source}" for source, value in policy.items() if value is not None}
         return not entries.isdisjoint(self._built_for)
 
@@ -131,11 +131,11 @@ class Framework:
         Raises `UnsupportedPolicyError` for an mlPolicy, `InvalidFieldError` for a podGroupPolicy.
         """
         sources = self.implemented("mlPolicy")
-        for source, value in fields.mapping(runtime.spec.get("mlPolicy"), ML_POLICY_PATH).items():
+        for source, value in json_reader.mapping(runtime.spec.get("mlPolicy"), ML_POLICY_PATH).items():
             if value is not None and source != "numNodes" and source not in sources:
                 raise UnsupportedPolicyError(f"{ML_POLICY_PATH.child(source)} is not supported")
         sources = self.implemented("podGroupPolicy")
-        for source, value in fields.mapping(runtime.spec.get("podGroupPolicy"), POD_GROUP_PATH).items():
+        for source, value in json_reader.mapping(runtime.spec.get("podGroupPolicy"), POD_GROUP_PATH).items():
             if value is not None and source not in sources:
                 path = str(POD_GROUP_PATH)
                 raise InvalidFieldError(

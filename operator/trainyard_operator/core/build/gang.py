@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath
 
 from ..model import Json
@@ -66,9 +66,9 @@ def of(info: Info) -> Gang:
 
 def _dependencies(job: Json) -> tuple[tuple[str, str], ...]:
     path = FieldPath("dependsOn")
-    items = fields.named_objects(job.get("dependsOn"), path)
+    items = json_reader.named_objects(job.get("dependsOn"), path)
     return tuple(
-        (item["name"], fields.text(item.get("status"), path.index(i).child("status")) or "")
+        (item["name"], json_reader.text(item.get("status"), path.index(i).child("status")) or "")
         for i, item in enumerate(items)
     )
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from trainyard_api import fields, merge, names
+from trainyard_api import json_reader, merge, names
 from trainyard_api.errors import FieldPath, InvalidFieldError, invalid
 
 from ..model import Generated, Json, Runtime, TrainJob
@@ -83,17 +83,17 @@ class Info:
     @property
     def trainer(self) -> Json | None:
         """`spec.trainer`; None only if absent, not if empty."""
-        return fields.optional_mapping(self.trainjob.spec.get("trainer"), FieldPath("spec.trainer"))
+        return json_reader.optional_mapping(self.trainjob.spec.get("trainer"), FieldPath("spec.trainer"))
 
     def policy(self, name: str) -> Json | None:
         """The source of that name in the runtime's mlPolicy, None if it has another or none."""
         policy = self.ml_policy or {}
-        return fields.optional_mapping(policy.get(name), ML_POLICY_PATH.child(name))
+        return json_reader.optional_mapping(policy.get(name), ML_POLICY_PATH.child(name))
 
     def pod_group(self, name: str) -> Json | None:
         """The gang scheduler of that name in the runtime's podGroupPolicy, None if it has another or none."""
         policy = self.pod_group_policy or {}
-        return fields.optional_mapping(policy.get(name), POD_GROUP_PATH.child(name))
+        return json_reader.optional_mapping(policy.get(name), POD_GROUP_PATH.child(name))
 
     def pod_set(self, *, ancestor: str) -> PodSet | None:
         """The first pod set that is this step of the TrainJob."""
@@ -101,7 +101,7 @@ class Info:
 
     def counted(self, pod_set: PodSet) -> PodSet:
         """The pod set with as many pods as the TrainJob asks for, if it does."""
-        nodes = fields.integer((self.trainer or {}).get("numNodes"), _NODES_PATH)
+        nodes = json_reader.integer((self.trainer or {}).get("numNodes"), _NODES_PATH)
         return pod_set if nodes is None else replace(pod_set, count=nodes)
 
     @property
@@ -196,24 +196,24 @@ def new_info(trainjob: TrainJob, runtime: Runtime, settings: Settings) -> Info:
 
     Raises `InvalidFieldError` for an invalid field.
     """
-    template = fields.mapping(runtime.spec.get("template"), FieldPath("spec.template"))
-    metadata = fields.mapping(template.get("metadata"), FieldPath("spec.template.metadata"))
-    labels = dict(fields.text_map(metadata.get("labels"), FieldPath("spec.template.metadata.labels")))
+    template = json_reader.mapping(runtime.spec.get("template"), FieldPath("spec.template"))
+    metadata = json_reader.mapping(template.get("metadata"), FieldPath("spec.template.metadata"))
+    labels = dict(json_reader.text_map(metadata.get("labels"), FieldPath("spec.template.metadata.labels")))
     annotations = dict(
-        fields.text_map(metadata.get("annotations"), FieldPath("spec.template.metadata.annotations"))
+        json_reader.text_map(metadata.get("annotations"), FieldPath("spec.template.metadata.annotations"))
     )
-    spec: Json = fields.mapping(template.get("spec"), templates.SPEC_PATH)
+    spec: Json = json_reader.mapping(template.get("spec"), templates.SPEC_PATH)
     stages = [_Stage(templates.checked(spec, templates.SPEC_PATH), templates.SPEC_PATH)]
     order = {job["name"]: position for position, job in enumerate(stages[0].spec["replicatedJobs"])}
 
-    patches = fields.objects(trainjob.spec.get("runtimePatches"), FieldPath("spec.runtimePatches"))
+    patches = json_reader.objects(trainjob.spec.get("runtimePatches"), FieldPath("spec.runtimePatches"))
     for position, patch in enumerate(patches):
         path = FieldPath("spec.runtimePatches").index(position).child("trainingRuntimeSpec", "template")
-        fields.require_shallow(patch, path)
+        json_reader.require_shallow(patch, path)
         template_patch = _child(patch, path, "trainingRuntimeSpec", "template")
         named = _child(template_patch, path, "metadata")
-        labels |= fields.text_map(named.get("labels"), path.child("metadata", "labels"))
-        annotations |= fields.text_map(named.get("annotations"), path.child("metadata", "annotations"))
+        labels |= json_reader.text_map(named.get("labels"), path.child("metadata", "labels"))
+        annotations |= json_reader.text_map(named.get("annotations"), path.child("metadata", "annotations"))
         changes = _child(template_patch, path, "spec")
         if changes:
             spec_patch = what_is_said(changes)
@@ -221,14 +221,14 @@ def new_info(trainjob: TrainJob, runtime: Runtime, settings: Settings) -> Info:
             stages.append(_Stage(merged, path.child("spec")))
     spec = _checked(stages)
 
-    ml_policy = fields.optional_mapping(runtime.spec.get("mlPolicy"), ML_POLICY_PATH)
+    ml_policy = json_reader.optional_mapping(runtime.spec.get("mlPolicy"), ML_POLICY_PATH)
     jobs = sorted(spec["replicatedJobs"], key=lambda job: order.get(job["name"], 0))
     return Info(
         trainjob=trainjob,
         runtime=runtime,
         settings=settings,
         ml_policy=ml_policy,
-        pod_group_policy=fields.optional_mapping(runtime.spec.get("podGroupPolicy"), POD_GROUP_PATH),
+        pod_group_policy=json_reader.optional_mapping(runtime.spec.get("podGroupPolicy"), POD_GROUP_PATH),
         labels=labels,
         annotations=annotations,
         spec={name: value for name, value in spec.items() if name != "replicatedJobs"},
@@ -265,16 +265,16 @@ def _checked(stages: Sequence[_Stage]) -> Json:
 
 def _child(value: Json, path: FieldPath, *names_: str) -> Json:
     for name in names_:
-        value = fields.mapping(value.get(name), path.child(name))
+        value = json_reader.mapping(value.get(name), path.child(name))
     return value
 
 
 def _pod_set(job: Json, ml_policy: Json | None) -> PodSet:
     ancestor = templates.ancestor(job)
     if ancestor == names.ANCESTOR_TRAINER and ml_policy is not None:
-        count = fields.integer(ml_policy.get("numNodes"), ML_POLICY_PATH.child("numNodes"))
+        count = json_reader.integer(ml_policy.get("numNodes"), ML_POLICY_PATH.child("numNodes"))
     else:
-        count = fields.integer(job["template"]["spec"].get("parallelism"), FieldPath("parallelism"))
+        count = json_reader.integer(job["template"]["spec"].get("parallelism"), FieldPath("parallelism"))
     return PodSet(job["name"], ancestor, max(1, 1 if count is None else count))
 
 
@@ -285,7 +285,7 @@ def with_resources(info: Info, trains: Callable[[Json], bool]) -> Info:
         info: What is asked for.
         trains: Whether a ReplicatedJob other than the trainer's step trains.
     """
-    given = fields.optional_mapping((info.trainer or {}).get("resourcesPerNode"), _RESOURCES_PATH)
+    given = json_reader.optional_mapping((info.trainer or {}).get("resourcesPerNode"), _RESOURCES_PATH)
     if given is None or info.ml_policy is None:
         return info
     trainers = [job for job in info.jobs if templates.ancestor(job) == names.ANCESTOR_TRAINER or trains(job)]

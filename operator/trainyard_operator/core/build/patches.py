@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 from trainyard_api.errors import ErrorType, FieldError, FieldPath
 
 from ..model import JobSet, Json, TrainJob
@@ -75,7 +75,7 @@ def what_is_said(patch: Any) -> Any:
 
 
 def _patches(job: TrainJob) -> Sequence[Json]:
-    return fields.objects(job.spec.get("runtimePatches"), PATH)
+    return json_reader.objects(job.spec.get("runtimePatches"), PATH)
 
 
 def _without_times(patches: Sequence[Json]) -> list[Any]:
@@ -102,7 +102,7 @@ def _change_errors(job: TrainJob, old: TrainJob, jobset: JobSet | None) -> Itera
 
 def _manager_errors(patch: Json) -> Iterator[FieldError]:
     path = PATH.child("manager")
-    manager = fields.text(patch.get("manager"), path) or ""
+    manager = json_reader.text(patch.get("manager"), path) or ""
     if not manager:
         yield FieldError(ErrorType.REQUIRED, str(path), None)
         return
@@ -122,15 +122,15 @@ def _manager_errors(patch: Json) -> Iterator[FieldError]:
 
 
 def _env_errors(patches: Sequence[Json], patch: Json, path: FieldPath) -> Iterator[FieldError]:
-    spec, path = fields.below(patch, path, "trainingRuntimeSpec", "template", "spec")
+    spec, path = json_reader.below(patch, path, "trainingRuntimeSpec", "template", "spec")
     path = path.child("replicatedJobs")
-    for position, job in enumerate(fields.objects(spec.get("replicatedJobs"), path)):
-        pod, at = fields.below(job, path.index(position), "template", "spec", "template", "spec")
+    for position, job in enumerate(json_reader.objects(spec.get("replicatedJobs"), path)):
+        pod, at = json_reader.below(job, path.index(position), "template", "spec", "template", "spec")
         at = at.child("containers")
-        for place, container in enumerate(fields.objects(pod.get("containers"), at)):
+        for place, container in enumerate(json_reader.objects(pod.get("containers"), at)):
             if container.get("env") is None:
                 continue
-            env = fields.objects(container.get("env"), at.index(place).child("env"))
+            env = json_reader.objects(container.get("env"), at.index(place).child("env"))
             if env and container.get("name") in _OWN_CONTAINERS:
                 detail = f"must not have envs for the {', '.join(_OWN_CONTAINERS)} containers"
                 yield FieldError(ErrorType.INVALID, str(PATH), patches, detail)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from trainyard_api import fields, names, quantity
+from trainyard_api import json_reader, names, quantity
 from trainyard_api.errors import FieldPath
 from trainyard_api.quantity import Quantity
 
@@ -33,7 +33,7 @@ def per_node(info: Info) -> Json:
     container `node` that trains or works for a launcher (Trainer v2.3 does
     not merge the two).
     """
-    own = fields.optional_mapping((info.trainer or {}).get("resourcesPerNode"), _PATH)
+    own = json_reader.optional_mapping((info.trainer or {}).get("resourcesPerNode"), _PATH)
     if own is not None:
         return templates.resources(own, _PATH)
     for job in info.jobs:

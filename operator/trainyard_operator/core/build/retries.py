@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, invalid
 
 from ..model import JobSet, Json, TrainJob
@@ -102,12 +102,12 @@ def _most(info: Info) -> int:
     """The most that the runtime allows: restarts of all Jobs, else of single pods."""
     policy = _policy(info)
     if policy is not None:
-        return fields.integer(policy.get("maxRestarts"), _POLICY.child("maxRestarts")) or 0
+        return json_reader.integer(policy.get("maxRestarts"), _POLICY.child("maxRestarts")) or 0
     return max((limit for _, limit in map(_backoff, _not_initializers(info))), default=0)
 
 
 def _policy(info: Info) -> Json | None:
-    return fields.optional_mapping(info.spec.get("failurePolicy"), _POLICY)
+    return json_reader.optional_mapping(info.spec.get("failurePolicy"), _POLICY)
 
 
 def _in_place(policy: Json | None) -> bool:
@@ -123,7 +123,7 @@ def _backoff(job: Json) -> tuple[str, int]:
     spec = job["template"]["spec"]
     path = _JOBS.key(job["name"]).child("template", "spec")
     for field in ("backoffLimitPerIndex", "backoffLimit"):
-        limit = fields.integer(spec.get(field), path.child(field))
+        limit = json_reader.integer(spec.get(field), path.child(field))
         if limit is not None:
             return field, limit
     return "backoffLimit", _OF_KUBERNETES

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, Final
 
-from trainyard_api import fields, names, quantity
+from trainyard_api import json_reader, names, quantity
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, InvalidFieldError, invalid, required
 
 from ..model import Json
@@ -30,8 +30,8 @@ def checked(spec: Json, path: FieldPath) -> dict[str, Any]:
 
     Raises `InvalidFieldError` if nothing can be built from it.
     """
-    fields.require_shallow(spec, path)
-    jobs = fields.named_objects(spec.get("replicatedJobs"), path.child("replicatedJobs"))
+    json_reader.require_shallow(spec, path)
+    jobs = json_reader.named_objects(spec.get("replicatedJobs"), path.child("replicatedJobs"))
     if not jobs:
         raise required(path.child("replicatedJobs"), "a runtime needs at least one ReplicatedJob")
     _require_unique(jobs, path.child("replicatedJobs"))
@@ -45,8 +45,8 @@ def checked(spec: Json, path: FieldPath) -> dict[str, Any]:
             spec["volumeClaimPolicies"], path.child("volumeClaimPolicies")
         )
     if spec.get("network") is not None:
-        network = fields.mapping(spec["network"], path.child("network"))
-        fields.text(network.get("subdomain"), path.child("network", "subdomain"))
+        network = json_reader.mapping(spec["network"], path.child("network"))
+        json_reader.text(network.get("subdomain"), path.child("network", "subdomain"))
     return copy
 
 
@@ -150,7 +150,7 @@ def environment(value: Any, path: FieldPath) -> tuple[Json, ...]:
     """
     return tuple(
         item if item.get("valueFrom") is None else _variable(item, path.index(i))
-        for i, item in enumerate(fields.named_objects(value, path))
+        for i, item in enumerate(json_reader.named_objects(value, path))
     )
 
 
@@ -158,14 +158,14 @@ def quantities(value: Any, path: FieldPath) -> dict[str, str]:
     """A resource list with canonical quantities; empty when absent."""
     return {
         name: _quantity(amount, path.key(name))
-        for name, amount in fields.mapping(value, path).items()
+        for name, amount in json_reader.mapping(value, path).items()
         if amount is not None
     }
 
 
 def resources(value: Any, path: FieldPath) -> dict[str, Any]:
     """Resource requirements with canonical quantities."""
-    result = {name: item for name, item in fields.mapping(value, path).items() if item is not None}
+    result = {name: item for name, item in json_reader.mapping(value, path).items() if item is not None}
     for kind in ("limits", "requests"):
         if kind in result:
             result[kind] = quantities(result[kind], path.child(kind))
@@ -183,11 +183,11 @@ def _require_unique(items: Sequence[Json], path: FieldPath) -> None:
 
 def _replicated_job(job: Json, path: FieldPath) -> Json:
     at = path.child("template")
-    template = fields.mapping(job.get("template"), at)
-    spec = fields.mapping(template.get("spec"), at.child("spec"))
-    fields.integer(spec.get("parallelism"), at.child("spec", "parallelism"))
+    template = json_reader.mapping(job.get("template"), at)
+    spec = json_reader.mapping(template.get("spec"), at.child("spec"))
+    json_reader.integer(spec.get("parallelism"), at.child("spec", "parallelism"))
     pods = at.child("spec", "template")
-    pod = fields.mapping(spec.get("template"), pods)
+    pod = json_reader.mapping(spec.get("template"), pods)
     return {
         **job,
         "template": {
@@ -206,22 +206,22 @@ def _replicated_job(job: Json, path: FieldPath) -> Json:
 
 
 def _metadata(value: Any, path: FieldPath) -> Json:
-    metadata = fields.mapping(value, path)
+    metadata = json_reader.mapping(value, path)
     for kind in ("labels", "annotations"):
-        fields.text_map(metadata.get(kind), path.child(kind))
+        json_reader.text_map(metadata.get(kind), path.child(kind))
     return {name: item for name, item in metadata.items() if item is not None}
 
 
 def _pod_spec(value: Any, path: FieldPath) -> Json:
-    spec = dict(fields.mapping(value, path))
+    spec = dict(json_reader.mapping(value, path))
     for kind in ("containers", "initContainers"):
         at = path.child(kind)
-        items = fields.named_objects(spec.pop(kind, None), at)
+        items = json_reader.named_objects(spec.pop(kind, None), at)
         if items:
             spec[kind] = [_container(item, at.index(i)) for i, item in enumerate(items)]
     if spec.get("volumes") is not None:
         at = path.child("volumes")
-        volumes = fields.named_objects(spec["volumes"], at)
+        volumes = json_reader.named_objects(spec["volumes"], at)
         spec["volumes"] = [
             _volume(item, at.index(i)) if "emptyDir" in item or "ephemeral" in item else item
             for i, item in enumerate(volumes)
@@ -237,57 +237,57 @@ def _container(item: Json, path: FieldPath) -> Json:
     copy = {**item, "resources": resources(item.get("resources"), path.child("resources"))}
     if item.get("env") is not None:
         at = path.child("env")
-        variables = fields.named_objects(item["env"], at)
+        variables = json_reader.named_objects(item["env"], at)
         copy["env"] = [
             item if item.get("valueFrom") is None else _with_divisor(item, at.index(i))
             for i, item in enumerate(variables)
         ]
-    fields.objects(item.get("envFrom"), path.child("envFrom"))
-    fields.objects(item.get("ports"), path.child("ports"))
-    fields.named_objects(item.get("volumeMounts"), path.child("volumeMounts"), key="mountPath")
-    fields.texts(item.get("command"), path.child("command"))
-    fields.texts(item.get("args"), path.child("args"))
+    json_reader.objects(item.get("envFrom"), path.child("envFrom"))
+    json_reader.objects(item.get("ports"), path.child("ports"))
+    json_reader.named_objects(item.get("volumeMounts"), path.child("volumeMounts"), key="mountPath")
+    json_reader.texts(item.get("command"), path.child("command"))
+    json_reader.texts(item.get("args"), path.child("args"))
     return copy
 
 
 def _variable(item: Json, path: FieldPath) -> Json:
-    source = fields.mapping(item.get("valueFrom"), path.child("valueFrom"))
+    source = json_reader.mapping(item.get("valueFrom"), path.child("valueFrom"))
     if source.get("fieldRef") is None:
         return _with_divisor(item, path)
-    reference = fields.mapping(source["fieldRef"], path.child("valueFrom", "fieldRef"))
+    reference = json_reader.mapping(source["fieldRef"], path.child("valueFrom", "fieldRef"))
     kept = {name: value for name, value in reference.items() if name != "apiVersion"}
     return {**item, "valueFrom": {**source, "fieldRef": kept}}
 
 
 def _with_divisor(variable: Json, path: FieldPath) -> Json:
     at = path.child("valueFrom")
-    source = fields.mapping(variable.get("valueFrom"), at)
+    source = json_reader.mapping(variable.get("valueFrom"), at)
     if source.get("resourceFieldRef") is None:
         return variable
     at = at.child("resourceFieldRef")
-    reference = fields.mapping(source["resourceFieldRef"], at)
+    reference = json_reader.mapping(source["resourceFieldRef"], at)
     divisor = _quantity(reference.get("divisor", 0), at.child("divisor"))
     return {**variable, "valueFrom": {**source, "resourceFieldRef": {**reference, "divisor": divisor}}}
 
 
 def _volume(volume: Json, path: FieldPath) -> Json:
-    empty = fields.mapping(volume.get("emptyDir"), path.child("emptyDir"))
+    empty = json_reader.mapping(volume.get("emptyDir"), path.child("emptyDir"))
     if empty.get("sizeLimit") is not None:
         limit = _quantity(empty["sizeLimit"], path.child("emptyDir", "sizeLimit"))
         return {**volume, "emptyDir": {**empty, "sizeLimit": limit}}
-    ephemeral = fields.mapping(volume.get("ephemeral"), path.child("ephemeral"))
+    ephemeral = json_reader.mapping(volume.get("ephemeral"), path.child("ephemeral"))
     if ephemeral.get("volumeClaimTemplate") is not None:
         at = path.child("ephemeral", "volumeClaimTemplate")
-        claim = _claim(fields.mapping(ephemeral["volumeClaimTemplate"], at), at)
+        claim = _claim(json_reader.mapping(ephemeral["volumeClaimTemplate"], at), at)
         return {**volume, "ephemeral": {**ephemeral, "volumeClaimTemplate": claim}}
     return volume
 
 
 def _claim_policies(value: Any, path: FieldPath) -> list[Json]:
     policies: list[Json] = []
-    for position, policy in enumerate(fields.objects(value, path)):
+    for position, policy in enumerate(json_reader.objects(value, path)):
         at = path.index(position).child("templates")
-        claims = fields.objects(policy.get("templates"), at)
+        claims = json_reader.objects(policy.get("templates"), at)
         policies.append(
             {**policy, "templates": [{**_claim(c, at.index(i)), "status": {}} for i, c in enumerate(claims)]}
         )
@@ -295,7 +295,7 @@ def _claim_policies(value: Any, path: FieldPath) -> list[Json]:
 
 
 def _claim(claim: Json, path: FieldPath) -> dict[str, Any]:
-    spec = fields.mapping(claim.get("spec"), path.child("spec"))
+    spec = json_reader.mapping(claim.get("spec"), path.child("spec"))
     amounts = resources(spec.get("resources"), path.child("spec", "resources"))
     metadata = _metadata(claim.get("metadata"), path.child("metadata"))
     return {**claim, "metadata": metadata, "spec": {**spec, "resources": amounts}}

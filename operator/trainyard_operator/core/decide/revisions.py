@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from trainyard_api import documents, fields, names, runtime_ref
+from trainyard_api import documents, json_reader, names, runtime_ref
 from trainyard_api.errors import FieldPath
 
 from ..model import JobSet, Json, Runtime, RuntimeProblem, TrainJob
@@ -142,7 +142,7 @@ def read_snapshot(config_map: Json, trainjob: TrainJob) -> Runtime | None:
     try:
         manifest = documents.read(text)
         runtime = live({**manifest, "metadata": {**manifest["metadata"], "uid": ""}})
-        runtime = replace(runtime, spec=fields.mapping(runtime.spec, FieldPath("spec")), changed=None)
+        runtime = replace(runtime, spec=json_reader.mapping(runtime.spec, FieldPath("spec")), changed=None)
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
     return runtime if refers(trainjob, runtime) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath
 
 from .. import gang, templates
@@ -37,7 +37,7 @@ class CoScheduling:
         policy = info.pod_group("coscheduling")
         if policy is None:
             return ()
-        timeout = fields.integer(
+        timeout = json_reader.integer(
             policy.get("scheduleTimeoutSeconds"), _POLICY.child("scheduleTimeoutSeconds")
         )
         members = gang.of(info)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from trainyard_api import fields, names, runtime_ref
+from trainyard_api import json_reader, names, runtime_ref
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, required
 
 from ...model import Condition, JobSet, Json, TrainJob, TrainJobStatus
@@ -39,7 +39,7 @@ class JobSetPlugin:
 
     def identify_network(self, info: Info) -> Info:
         """`info` with the subdomain: the template's own, else the JobSet's name; none without DNS names."""
-        network = fields.mapping(info.spec.get("network"), templates.SPEC_PATH.child("network"))
+        network = json_reader.mapping(info.spec.get("network"), templates.SPEC_PATH.child("network"))
         if network.get("enableDNSHostnames") is False and not info.settings.as_trainer_builds:
             return info
         return replace(info, subdomain=network.get("subdomain") or info.trainjob.name)
@@ -69,7 +69,7 @@ class JobSetPlugin:
             _replicated_job(job, pods.count, edits)
             for job, pods in zip(info.jobs, info.pod_sets, strict=True)
         ]
-        suspend = fields.boolean(info.trainjob.spec.get("suspend"), FieldPath("spec.suspend"))
+        suspend = json_reader.boolean(info.trainjob.spec.get("suspend"), FieldPath("spec.suspend"))
         manifest = {
             "apiVersion": names.JOBSET_API_VERSION,
             "kind": names.JOBSET,
@@ -93,12 +93,12 @@ def _initializer_errors(info: Info, name: str) -> Iterator[FieldError]:
     """By the ReplicatedJob's name, though the JobSet is built by label: as in Trainer v2.3."""
     path = FieldPath("spec.initializer")
     field = _INITIALIZERS[name]
-    initializer = fields.mapping(info.trainjob.spec.get("initializer"), path)
+    initializer = json_reader.mapping(info.trainjob.spec.get("initializer"), path)
     path = path.child(field)
-    download = fields.optional_mapping(initializer.get(field), path)
+    download = json_reader.optional_mapping(initializer.get(field), path)
     if download is None:
         return
-    uri = fields.text(download.get("storageUri"), path.child("storageUri"))
+    uri = json_reader.text(download.get("storageUri"), path.child("storageUri"))
     job = next((job for job in info.jobs if job["name"] == name), None)
     detail = _initializer_problem(job, name, field, uri)
     if detail:
@@ -159,14 +159,14 @@ def _replicated_job(job: Json, count: int, edits: Mapping[str, templates.Edit]) 
 def _initializer_edit(trainjob: TrainJob, which: str) -> templates.Edit:
     """What the TrainJob's initializer changes in its container."""
     path = FieldPath("spec.initializer")
-    initializer = fields.mapping(trainjob.spec.get("initializer"), path)
+    initializer = json_reader.mapping(trainjob.spec.get("initializer"), path)
     path = path.child(which)
-    download = fields.mapping(initializer.get(which), path)
-    uri = fields.text(download.get("storageUri"), path.child("storageUri"))
+    download = json_reader.mapping(initializer.get(which), path)
+    uri = json_reader.text(download.get("storageUri"), path.child("storageUri"))
     env = list(templates.environment(download.get("env"), path.child("env")))
     if uri is not None:
         env.insert(0, {"name": _URI, "value": uri})
-    secret = fields.optional_mapping(download.get("secretRef"), path.child("secretRef"))
+    secret = json_reader.optional_mapping(download.get("secretRef"), path.child("secretRef"))
 
     def edit(container: Json) -> Json:
         edited = templates.with_env(container, env)
@@ -181,11 +181,11 @@ def _initializer_edit(trainjob: TrainJob, which: str) -> templates.Edit:
 def _trainer_edit(trainer: Json) -> templates.Edit:
     """What the TrainJob's trainer changes in the container that trains."""
     set_fields: dict[str, Any] = {}
-    image = fields.text(trainer.get("image"), _TRAINER.child("image"))
+    image = json_reader.text(trainer.get("image"), _TRAINER.child("image"))
     if image is not None:
         set_fields["image"] = image
     for name in ("command", "args"):
-        words = fields.texts(trainer.get(name), _TRAINER.child(name))
+        words = json_reader.texts(trainer.get(name), _TRAINER.child(name))
         if words:
             set_fields[name] = list(words)
     env = templates.environment(trainer.get("env"), _TRAINER.child("env"))

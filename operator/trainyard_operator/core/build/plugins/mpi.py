@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from trainyard_api import fields, names
+from trainyard_api import json_reader, names
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, invalid
 
 from ...model import Generated, JobSet, Json, TrainJob
@@ -99,7 +99,7 @@ class MPI:
             return info
         trains_too = _launcher_trains(policy)
         trainer = info.trainer or {}
-        nodes = fields.integer(trainer.get("numNodes"), _TRAINER.child("numNodes"))
+        nodes = json_reader.integer(trainer.get("numNodes"), _TRAINER.child("numNodes"))
         if nodes is not None:
             info = info.with_count(names.NODE, max(nodes - 1, 1) if trains_too else nodes)
         for job in (names.NODE, names.LAUNCHER):
@@ -148,7 +148,7 @@ class MPI:
 
 def _node_errors(info: Info, policy: Json) -> Iterator[FieldError]:
     path = _TRAINER.child("numNodes")
-    nodes = fields.integer((info.trainer or {}).get("numNodes"), path)
+    nodes = json_reader.integer((info.trainer or {}).get("numNodes"), path)
     if nodes is None or nodes < 2 or not _launcher_trains(policy):
         return
     if not {names.NODE, names.LAUNCHER} <= {pods.name for pods in info.pod_sets}:
@@ -160,23 +160,23 @@ def _node_errors(info: Info, policy: Json) -> Iterator[FieldError]:
 
 
 def _launcher_trains(policy: Json) -> bool:
-    return fields.boolean(policy.get("runLauncherAsNode"), _POLICY.child("runLauncherAsNode"))
+    return json_reader.boolean(policy.get("runLauncherAsNode"), _POLICY.child("runLauncherAsNode"))
 
 
 def _slots(info: Info, policy: Json) -> int:
     """Processes a node: the TrainJob's, else one for each GPU if the runtime says 1, else the runtime's."""
     path = _TRAINER.child("numProcPerNode")
-    number = fields.integer((info.trainer or {}).get("numProcPerNode"), path)
+    number = json_reader.integer((info.trainer or {}).get("numProcPerNode"), path)
     if number is not None:
         return number
-    given = fields.integer(policy.get("numProcPerNode"), _POLICY.child("numProcPerNode"))
+    given = json_reader.integer(policy.get("numProcPerNode"), _POLICY.child("numProcPerNode"))
     slots = 1 if given is None else given
     return max(1, resources.gpu_count(resources.per_node(info))) if slots == 1 else slots
 
 
 def _launcher_env(info: Info, policy: Json) -> tuple[Json, ...]:
     path = _POLICY.child("mpiImplementation")
-    implementation = fields.text(policy.get("mpiImplementation"), path)
+    implementation = json_reader.text(policy.get("mpiImplementation"), path)
     if implementation not in (None, _OPEN_MPI):
         raise invalid(path, implementation, f"must be {_OPEN_MPI}")
     hosts, slots = f"{_HOSTS_FOLDER}/{_HOSTS_FILE}", str(_slots(info, policy))
@@ -199,7 +199,7 @@ def _launcher_env(info: Info, policy: Json) -> tuple[Json, ...]:
 
 
 def _image(info: Info) -> str | None:
-    return fields.text((info.trainer or {}).get("image"), _TRAINER.child("image"))
+    return json_reader.text((info.trainer or {}).get("image"), _TRAINER.child("image"))
 
 
 def _images(info: Info) -> dict[str, str | None]:
@@ -242,7 +242,7 @@ def _key_volume(info: Info) -> Json:
 
 
 def _key_mount(policy: Json) -> Json:
-    folder = fields.text(policy.get("sshAuthMountPath"), _POLICY.child("sshAuthMountPath"))
+    folder = json_reader.text(policy.get("sshAuthMountPath"), _POLICY.child("sshAuthMountPath"))
     return {"name": names.MPI_KEY_VOLUME, "mountPath": _DEFAULT_KEY_FOLDER if folder is None else folder}
 
 

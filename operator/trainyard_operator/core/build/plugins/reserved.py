@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from trainyard_api import fields
+from trainyard_api import json_reader
 from trainyard_api.errors import ErrorType, FieldError, FieldPath
 
 from ...model import Json
@@ -21,7 +21,7 @@ _FIELDS: Final = ("name", "value", "valueFrom")
 
 def variables(info: Info) -> tuple[Json, ...]:
     """The variables that the TrainJob sets for its trainer."""
-    return tuple(fields.named_objects((info.trainer or {}).get("env"), ENV_PATH))
+    return tuple(json_reader.named_objects((info.trainer or {}).get("env"), ENV_PATH))
 
 
 def errors(info: Info, reserved: frozenset[str]) -> Iterator[FieldError]:

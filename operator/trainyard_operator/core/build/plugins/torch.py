@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from trainyard_api import fields, names, quantity
+from trainyard_api import json_reader, names, quantity
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, invalid
 
 from ...model import JobSet, Json, TrainJob
@@ -80,7 +80,7 @@ class Torch:
 
 
 def _words(trainer: Json, field: str) -> Sequence[str]:
-    return fields.texts(trainer.get(field), _TRAINER.child(field))
+    return json_reader.texts(trainer.get(field), _TRAINER.child(field))
 
 
 def runs_torchtune(trainer: Json) -> bool:
@@ -90,7 +90,7 @@ def runs_torchtune(trainer: Json) -> bool:
 
 def processes(info: Info, trainer: Json) -> str:
     """PET_NPROC_PER_NODE: what the TrainJob says, else `auto` with GPUs, else one for each CPU."""
-    number = fields.integer(trainer.get("numProcPerNode"), _TRAINER.child("numProcPerNode"))
+    number = json_reader.integer(trainer.get("numProcPerNode"), _TRAINER.child("numProcPerNode"))
     if number is not None:
         return str(number)
     per_node = resources.per_node(info)
@@ -113,13 +113,13 @@ def _rendezvous(info: Info, pods: PodSet, processes: str) -> tuple[Json, ...]:
 
 def _injection_targets(policy: Json) -> Iterator[Json]:
     """The targets, each with a list of container names."""
-    injection = fields.mapping(policy.get("envInjection"), FieldPath("spec.mlPolicy.torch.envInjection"))
-    targets = fields.named_objects(injection.get("targets"), _TARGETS, key="jobName")
+    injection = json_reader.mapping(policy.get("envInjection"), FieldPath("spec.mlPolicy.torch.envInjection"))
+    targets = json_reader.named_objects(injection.get("targets"), _TARGETS, key="jobName")
     for position, target in enumerate(targets):
         path = _TARGETS.index(position).child("containerNames")
         yield {
             "jobName": target["jobName"],
-            "containerNames": fields.texts(target.get("containerNames"), path),
+            "containerNames": json_reader.texts(target.get("containerNames"), path),
         }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from trainyard_api import fields, names, runtime_ref
+from trainyard_api import json_reader, names, runtime_ref
 from trainyard_api.errors import ErrorType, FieldError, FieldPath
 
 from ...model import JobSet, Json, TrainJob
@@ -76,7 +76,7 @@ class TorchTune:
         gpus = resources.gpu_count(resources.per_node(info))
         recipe = _recipe(pods.count, per_node, gpus, _arguments(trainer))
         command = [
-            *fields.texts(trainer.get("command"), _TRAINER.child("command")),
+            *json_reader.texts(trainer.get("command"), _TRAINER.child("command")),
             *_rendezvous(info, pods, per_node, gpus),
             recipe.name,
             "--config",
@@ -95,7 +95,7 @@ def _errors(info: Info, trainer: Json) -> Iterator[FieldError]:
         yield FieldError(ErrorType.INVALID, _RUNTIME_NAME, name, detail)
 
     path = _TRAINER.child("numNodes")
-    given = fields.integer(trainer.get("numNodes"), path)
+    given = json_reader.integer(trainer.get("numNodes"), path)
     nodes = 1 if given is None else given
     if nodes > 1 and model != _MULTI_NODE:
         yield FieldError(ErrorType.INVALID, str(path), nodes, f"must be 1 for {model} model")
@@ -117,7 +117,7 @@ def _errors(info: Info, trainer: Json) -> Iterator[FieldError]:
 
 def _qlora_errors(info: Info, trainer: Json, model: str, arguments: Sequence[str]) -> Iterator[FieldError]:
     path = _TRAINER.child("numProcPerNode")
-    given = fields.integer(trainer.get("numProcPerNode"), path)
+    given = json_reader.integer(trainer.get("numProcPerNode"), path)
     shown: Any = AUTO if given is None else given
     if model == _WITHOUT_QLORA:
         name = runtime_ref.of(info.trainjob.spec).name
@@ -161,7 +161,7 @@ def _settings_of_the_runtime(info: Info) -> Iterator[str]:
 
 
 def _arguments(trainer: Json) -> Sequence[str]:
-    return fields.texts(trainer.get("args"), _TRAINER.child("args"))
+    return json_reader.texts(trainer.get("args"), _TRAINER.child("args"))
 
 
 def _method(arguments: Sequence[str]) -> str:

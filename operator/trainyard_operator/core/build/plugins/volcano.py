@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from trainyard_api import fields, names, runtime_ref
+from trainyard_api import json_reader, names, runtime_ref
 from trainyard_api.errors import ErrorType, FieldError, FieldPath
 
 from ...model import JobSet, Json, TrainJob
@@ -58,7 +58,9 @@ class Volcano:
             spec["queue"] = queue
         for name in _priority_classes(info):
             spec["priorityClassName"] = name
-        topology = fields.optional_mapping(policy.get("networkTopology"), _POLICY.child("networkTopology"))
+        topology = json_reader.optional_mapping(
+            policy.get("networkTopology"), _POLICY.child("networkTopology")
+        )
         if topology is not None:
             spec["networkTopology"] = {**_TOPOLOGY_DEFAULTS, **topology}
         manifest = {
@@ -72,11 +74,13 @@ class Volcano:
 
 def _queue_error(info: Info) -> FieldError:
     detail = "Volcano queue name must not be empty"
-    for position, patch in enumerate(fields.objects(info.trainjob.spec.get("runtimePatches"), patches.PATH)):
-        metadata, path = fields.below(
+    for position, patch in enumerate(
+        json_reader.objects(info.trainjob.spec.get("runtimePatches"), patches.PATH)
+    ):
+        metadata, path = json_reader.below(
             patch, patches.PATH.index(position), "trainingRuntimeSpec", "template", "metadata"
         )
-        annotations = fields.text_map(metadata.get("annotations"), path.child("annotations"))
+        annotations = json_reader.text_map(metadata.get("annotations"), path.child("annotations"))
         if names.VOLCANO_QUEUE_ANNOTATION in annotations:
             where = str(path.child("annotations").key(names.VOLCANO_QUEUE_ANNOTATION))
             return FieldError(ErrorType.INVALID, where, "", detail)
@@ -89,6 +93,6 @@ def _priority_classes(info: Info) -> Iterator[str]:
     """Those of the pods, in their order; the group gets the last one."""
     for job in info.jobs:
         spec: Json = templates.pod_template(job)["spec"]
-        name = fields.text(spec.get("priorityClassName"), FieldPath("priorityClassName"))
+        name = json_reader.text(spec.get("priorityClassName"), FieldPath("priorityClassName"))
         if name is not None:
             yield name
