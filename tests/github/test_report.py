@@ -119,7 +119,7 @@ def test_keep_names_the_file_for_an_outcome_and_leaves_nothing_of_an_earlier_com
     results.mkdir()
     for name in ("prod.txt", "prod.exit", "prod.json", "prod-2.json"):
         (results / name).write_text("earlier")
-    killed = 'echo "$OUTCOME"; kill $PPID'
+    killed = 'echo "$OUTCOME"; until [ -s results/prod.txt ]; do sleep 0.01; done; kill $PPID'
     command = [str(SCRIPTS / "keep"), "results", "prod", "bash", "-c", killed]
     answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert answer.stdout == "results/prod.json\n"
