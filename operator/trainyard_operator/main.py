@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -45,7 +46,9 @@ def run(settings: Configuration) -> int:
         connection = settings.client_connection
         credentials = credentials_module.load(connection.kubeconfig, connection.context)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(Operator(settings, credentials).run())
+            operator = Operator(settings, credentials)
+            _exempt_from_collection()
+            runner.run(operator.run())
     except (CredentialsError, SettingsError, StartError) as error:
         print(f"trainyard operator: {error}", file=sys.stderr)
         return 2
@@ -179,6 +182,15 @@ async def _supervise(name: str, task: Callable[[], Awaitable[None]]) -> None:
         except Exception:
             logger.exception("task %s failed and is restarted", name)
         await asyncio.sleep(1.0)
+
+
+def _exempt_from_collection() -> None:
+    """Keep Python's collector from what the process was started with: it is most of the memory, and stays.
+
+    Going through it takes 60 ms of CPU, in which nothing else is done, twice in a thousand TrainJobs.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

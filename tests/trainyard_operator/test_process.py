@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import sys
@@ -54,7 +55,13 @@ def test_an_unreachable_server_is_one_line_and_exit_code_2(
     (tmp_path / "config").write_text(yaml.safe_dump(config))
     local = ["--metrics-host=127.0.0.1", "--metrics-port=0", "--webhook-host=127.0.0.1", "--webhook-port=0"]
     settings = parse([f"--kubeconfig={tmp_path / 'config'}", "--log-format=text", *local])
-    assert run_operator(settings) == 2
+    try:
+        assert run_operator(settings) == 2
+        assert gc.get_freeze_count() > 0, (
+            "the collector need not go through what the process was started with"
+        )
+    finally:
+        gc.unfreeze()
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("trainyard")]
     assert "http://127.0.0.1:1 does not answer" in line
 
