@@ -57,6 +57,10 @@ class Framework:
         self._build = tuple((p.name, p) for p in plugins if isinstance(p, Build))
         builders = [p for p in plugins if isinstance(p, Build)]
         self._built_for = frozenset(entry for p in builders for entry in p.implements)
+        entries = [entry.partition(".") for p in plugins for entry in p.implements]
+        self._implemented = {
+            kind: frozenset(source for of, _, source in entries if of == kind) for kind, _, _ in entries
+        }
 
     def build(self, trainjob: TrainJob, runtime: Runtime, settings: Settings) -> tuple[Json, ...]:
         """The manifests of `children`; raises what it raises."""
@@ -111,8 +115,7 @@ class Framework:
 
     def implemented(self, kind: str) -> frozenset[str]:
         """The sources of that kind (`mlPolicy`, `podGroupPolicy`, `featureGates`) that are implemented."""
-        entries = (entry.partition(".") for plugin in self.plugins for entry in plugin.implements)
-        return frozenset(source for prefix, _, source in entries if prefix == kind)
+        return self._implemented.get(kind, frozenset())
 
     def builds_beside(self, runtime: Runtime, settings: Settings) -> bool:
         """Whether a plugin builds anything but the JobSet for it: a quick answer, without building.
