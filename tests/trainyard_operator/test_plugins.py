@@ -16,7 +16,7 @@ from trainyard_operator.core.build.phases import (
     IdentifyNetwork,
     Validate,
 )
-from trainyard_operator.core.build.plugins.jobset import JobSetPlugin, said_by
+from trainyard_operator.core.build.plugins.jobset import JobSetPlugin, counts_of, has_ended, terminal_of
 from trainyard_operator.core.build.plugins.plainml import PlainML
 from trainyard_operator.core.build.plugins.torch import Torch
 from trainyard_operator.core.model import Condition
@@ -457,13 +457,13 @@ def test_a_job_of_no_known_step_is_left_as_it_is() -> None:
 )
 def test_the_jobset_says(conditions, terminal):
     js = jobset(conditions=tuple(Condition(t, s, "Why", "what", "when", 2) for t, s in conditions))
-    found = said_by(js).terminal
-    assert found == (Condition(terminal, "True", "Why", "what", "when", 2) if terminal else None)
+    said = Condition(terminal, "True", "Why", "what", "when", 2) if terminal else None
+    assert (terminal_of(js), has_ended(js)) == (said, terminal is not None)
 
 
 def test_counts_keep_the_jobsets_order():
     js = jobset(replicated_jobs_status=(counts("b", ready=1), counts("a", failed=1)))
-    assert said_by(js).jobs_status == (
+    assert counts_of(js) == (
         {"name": "b", "ready": 1, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0},
         {"name": "a", "ready": 0, "succeeded": 0, "failed": 1, "active": 0, "suspended": 0},
     )

@@ -11,6 +11,7 @@ from trainyard_api.reasons import Reason
 from trainyard_operator.core.build import framework, plugins
 from trainyard_operator.core.build.info import Settings
 from trainyard_operator.core.decide import reconcile
+from trainyard_operator.core.decide.views import packed
 from trainyard_operator.core.model import (
     Companion,
     Condition,
@@ -24,6 +25,7 @@ from trainyard_operator.core.model import (
     RuntimeProblem,
     Update,
 )
+from trainyard_operator.core.packed import Packed
 from trainyard_operator.core.status import attempts
 
 GPU_JOBS = [
@@ -163,6 +165,15 @@ def test_for_most_jobs_the_question_costs_no_building(monkeypatch):
 
 
 GANGS = [{}, {"coscheduling": {}}, {"volcano": {}}, {"volcano": None}]
+
+
+def test_of_the_runtime_of_a_job_that_runs_no_more_is_read_than_whether_it_has_a_gang():
+    rt = packed(runtime({"mpi": {}}, GPU_JOBS))
+    assert isinstance(rt.spec, Packed)
+    rt.spec.drop()  # whoever reads more of it gets a KeyError
+    runs = observed(rt=rt, js=jobset(suspend=False))
+    assert reconcile.companions(runs, at(1)) == ()
+    assert reconcile.reconcile(runs, at(1)).writes == ()
 
 
 @pytest.mark.parametrize("gates", [(), ("TrainJobStatus",)])

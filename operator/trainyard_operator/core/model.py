@@ -390,12 +390,3 @@ class Plan:
 
 
 NOTHING = Plan()
-
-
-@dataclass(frozen=True, slots=True)
-class TrainJobStatus:
-    """What a child object says about its TrainJob."""
-
-    terminal: Condition | None
-    """The Complete or Failed condition, None until it has ended."""
-    jobs_status: tuple[Json, ...]

@@ -54,8 +54,9 @@ class Packed(Mapping[str, Any]):
         """The same, which no `drop` reaches; None if it is dropped already."""
         if not self._bytes:
             return None
-        held = Packed({})
-        held._bytes, held._names, held._head, held.length = self._bytes, self._names, self._head, self.length
+        held = object.__new__(Packed)  # without encoding anything: each look at a job holds one
+        for field in Packed.__slots__:
+            setattr(held, field, getattr(self, field))
         return held
 
     def __getitem__(self, name: str) -> Any:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from ..core import model
-from ..core.build.plugins.jobset import said_by
+from ..core.build.plugins.jobset import has_ended
 from ..core.decide.views import Revision, RuntimeKey, SeenJobSet, VersionedRuntime, key_of, runtime_key
 from ..core.packed import Contents, Packed
 from ..core.status import conditions
@@ -248,7 +248,7 @@ class Cache:
         trainjob = self.trainjobs.get(key)
         if trainjob is None or trainjob.uid != jobset.owner_uid or _has_finished(trainjob):
             return
-        if said_by(jobset).terminal is not None:
+        if has_ended(jobset):
             self._ended[key] = jobset
 
     def _runtime_changed(self, key: RuntimeKey, before: VersionedRuntime | None) -> None:

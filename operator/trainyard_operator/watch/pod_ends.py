@@ -118,7 +118,9 @@ class PodEnds:
 
     def of(self, jobset: model.JobSet) -> Sequence[model.PodEnd]:
         """How the first pod of each attempt of the JobSet ended, as far as it was seen and is settled."""
-        by_attempt = self._first.get(Key.of(jobset), {})
+        by_attempt = self._first.get(Key.of(jobset))
+        if by_attempt is None:
+            return ()
         ends = [end for (uid, _), end in by_attempt.items() if uid == jobset.uid]
         has_failed = any(c.type == _HAS_FAILED and c.status == "True" for c in jobset.conditions)
         return attempts.settled(ends, jobset.restarts, has_failed=has_failed)

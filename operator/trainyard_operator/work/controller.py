@@ -386,13 +386,16 @@ class Controller:
 
     def _attempts(self, trainjob: model.TrainJob, jobset: model.JobSet | None) -> tuple[model.Json, ...]:
         ends = () if jobset is None or jobset.owner_uid != trainjob.uid else self._pod_ends.of(jobset)
-        return same_failure.with_progress(trainjob, attempts.with_ends(attempts.of(trainjob), ends))
+        noted = attempts.of(trainjob)
+        if not noted and not ends:  # of most jobs, no attempt fails
+            return ()
+        return same_failure.with_progress(trainjob, attempts.with_ends(noted, ends))
 
     def _failures(
         self, memory: Memory, observed: model.Observed, waiting: float | None
     ) -> tuple[model.EventNote, ...]:
         """Events about failed attempts, once each: until the status is written, another may be first."""
-        if waiting is not None:
+        if waiting is not None or not observed.attempts:
             return ()
         before = memory.attempts | {attempt["attempt"] for attempt in attempts.of(observed.trainjob)}
         memory.attempts = before | {attempt["attempt"] for attempt in observed.attempts}

@@ -111,7 +111,7 @@ class Runtimes:
         if content is None:  # gone since it was seen
             self._cache.revisions.remove(chosen.runtime.revision)
             return await self.choose(trainjob, jobset, may_look=may_look)
-        return replace(chosen, runtime=replace(chosen.runtime, spec=content))
+        return revisions.Chosen(replace(chosen.runtime, spec=content), chosen.lost, chosen.renewed)
 
     async def _content(self, runtime: model.Runtime, name: str) -> model.Json | None:
         """What a revision keeps: from the cache, or from the API server if the cache has dropped it."""

@@ -65,8 +65,8 @@ def as_begun(settings: Settings, jobset: JobSet | None) -> Settings:
     if jobset is None:
         return settings
     noted = jobset.annotations.get(names.FEATURE_GATES_ANNOTATION, "")
-    return replace(
-        settings,
-        feature_gates=frozenset(filter(None, noted.split(","))),
-        as_trainer_builds=jobset.annotations.get(names.BUILT_AS_ANNOTATION) != _BUILT_AS,
-    )
+    gates = frozenset(filter(None, noted.split(",")))
+    as_trainer_builds = jobset.annotations.get(names.BUILT_AS_ANNOTATION) != _BUILT_AS
+    if (gates, as_trainer_builds) == (settings.feature_gates, settings.as_trainer_builds):
+        return settings
+    return replace(settings, feature_gates=gates, as_trainer_builds=as_trainer_builds)

@@ -54,6 +54,8 @@ def annotations_of(annotations: Mapping[str, str]) -> dict[str, str]:
 
     No more and no longer ones than it can use: they are kept in memory.
     """
+    if not annotations:
+        return {}
     parameters = [
         (name, value)
         for name, value in annotations.items()

@@ -25,7 +25,7 @@ from trainyard_api.reasons import Reason
 from ..build import plugins, retries
 from ..build.framework import Framework, UnsupportedPolicyError
 from ..build.info import DEFAULT_SETTINGS, Child, Settings
-from ..build.plugins.jobset import said_by
+from ..build.plugins.jobset import counts_of, has_ended, terminal_of
 from ..model import (
     NOTHING,
     Cause,
@@ -149,10 +149,10 @@ def companions(
     job = observed.trainjob
     if job.deleting or not is_managed(job) or conditions.finished(conditions.of(job.status)):
         return ()
-    ends = _ends(observed, now, settings)
-    if isinstance(observed.runtime, RuntimeProblem) or (_runs(observed) and not ends):
+    if isinstance(observed.runtime, RuntimeProblem):
         return ()
-    if ends and not observed.runtime.spec.get("podGroupPolicy"):
+    has_gang, runs = bool(observed.runtime.spec.get("podGroupPolicy")), _runs(observed)
+    if runs and not has_gang:
         return ()
     settings, job = (
         child_annotations.as_begun(settings, observed.jobset),
@@ -160,6 +160,9 @@ def companions(
     )
     try:
         if not using.builds_beside(observed.runtime, settings):
+            return ()
+        ends = _ends(observed, now, settings)
+        if (runs and not ends) or (ends and not has_gang):
             return ()
         children = using.children(job, observed.runtime, settings)
     except (UnsupportedPolicyError, InvalidFieldError):
@@ -172,7 +175,7 @@ def _ends(observed: Observed, now: datetime, settings: Settings) -> bool:
     """Whether a TrainJob that has not finished does so now: as its JobSet has, by its deadline, or since the
     same failure came twice."""
     job, jobset = observed.trainjob, _own_jobset(observed)
-    if jobset is not None and _has_ended(jobset):
+    if jobset is not None and has_ended(jobset):
         return True
     if same_failure.seen(job, jobset, observed.attempts, now) is not None:
         return True
@@ -224,7 +227,7 @@ def _after_the_end(
     after = conditions.without(_suspension(job, before, now, settings), names.BLOCKED)
     failed = conditions.find(before, names.FAILED) or {}
     writes: tuple[Write, ...] = ()
-    over = jobset is not None and _has_ended(jobset)
+    over = jobset is not None and has_ended(jobset)
     if jobset is not None and not jobset.deleting and failed.get("reason") == Reason.DEADLINE_EXCEEDED:
         writes = (_deletion(jobset),)
     elif jobset is not None and not over and failed.get("reason") == Reason.SAME_FAILURE:
@@ -232,10 +235,6 @@ def _after_the_end(
         over = not writes
     # A JobSet that is not over is about to go or to stop, or is seen as it was before: its counts are old.
     return Plan(writes=writes, status=_status(job, after, jobset if over else None))
-
-
-def _has_ended(jobset: JobSet) -> bool:
-    return said_by(jobset).terminal is not None
 
 
 def _is_held_by_kueue(job: TrainJob) -> bool:
@@ -246,13 +245,14 @@ def _is_held_by_kueue(job: TrainJob) -> bool:
 def _suspension(
     job: TrainJob, before: conditions.Conditions, now: datetime, settings: Settings
 ) -> conditions.Conditions:
-    at = conditions.timestamp(now)
     if _is_suspended(job):
+        at = conditions.timestamp(now)
         condition = Condition(names.SUSPENDED, "True", "Suspended", "TrainJob is suspended", at)
         return conditions.with_condition(before, condition)
     if _is_held_by_kueue(job) and not settings.keeps_resumed and not conditions.finished(before):
         return conditions.without(before, names.SUSPENDED)
     if conditions.is_true(before, names.SUSPENDED):
+        at = conditions.timestamp(now)
         condition = Condition(names.SUSPENDED, "False", "Resumed", "TrainJob is resumed", at)
         return conditions.with_condition(before, condition)
     return before
@@ -261,7 +261,7 @@ def _suspension(
 def _mirrored(
     current: conditions.Conditions, jobset: JobSet | None, observed: Observed
 ) -> conditions.Conditions:
-    terminal = None if jobset is None else said_by(jobset).terminal
+    terminal = None if jobset is None else terminal_of(jobset)
     if jobset is None or terminal is None:
         return current
     condition = _timed(terminal, queueing.started_at(jobset))
@@ -315,7 +315,7 @@ def _status(job: TrainJob, after: conditions.Conditions, jobset: JobSet | None) 
     if after != conditions.of(job.status):
         patch["conditions"] = list(after)
     if jobset is not None:
-        counts = said_by(jobset).jobs_status
+        counts = counts_of(jobset)
         if counts != tuple(job.status.get("jobsStatus") or ()):
             patch["jobsStatus"] = list(counts)
     return patch or None
@@ -457,7 +457,7 @@ def _running_step(observed: Observed, jobset: JobSet, now: datetime, settings: S
 
 def _starts(observed: Observed, jobset: JobSet) -> Cause | None:
     """What the pods of a JobSet that starts wait for; as it was told until somebody has looked again."""
-    if not display_state.has_unready(said_by(jobset).jobs_status):
+    if not display_state.has_unready(counts_of(jobset)):
         return None
     standing = causes.standing(observed.trainjob, pod_readiness.REASONS)
     cause = standing if observed.starts is None else next(iter(observed.starts), None)
@@ -559,7 +559,8 @@ def _revision(runtime: Runtime) -> tuple[str | None, tuple[Write, ...]]:
 
 def _marked(manifest: Json, observed: Observed, revision: str | None, settings: Settings) -> Json:
     """The JobSet with its marks. Where Kueue may suspend it, the digest leaves `spec.suspend` out."""
-    restarts = retries.max_restarts(retries.as_begun(observed.trainjob, observed.jobset))
+    jobset = observed.jobset
+    restarts = retries.max_restarts(observed.trainjob) if jobset is None else retries.noted(jobset)
     if not settings.queue_holds_jobset:
         return child_annotations.built(manifest, revision, settings, restarts)
     marked = child_annotations.built(queueing.with_suspend(manifest, False), revision, settings, restarts)

@@ -68,7 +68,7 @@ def seen(job: TrainJob, jobset: JobSet | None, noted: Sequence[Json], now: datet
         noted: How its attempts failed.
         now: The time.
     """
-    if jobset is None or retries.noted(jobset) is not None:
+    if jobset is None or len(noted) < 2 or retries.noted(jobset) is not None:
         return None
     ended = {attempt["attempt"]: attempt for attempt in noted}
     last = jobset.restarts

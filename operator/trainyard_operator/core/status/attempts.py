@@ -43,7 +43,8 @@ NO_FAILURE: Final = {
 
 def of(job: TrainJob) -> tuple[Json, ...]:
     """The attempts that the TrainJob's status keeps, in their order."""
-    return counted((job.status.get(names.STATUS_FIELD) or {}).get("attempts") or ())
+    noted = (job.status.get(names.STATUS_FIELD) or {}).get("attempts")
+    return counted(noted) if noted else ()
 
 
 def counted(noted: Sequence[Json]) -> tuple[Json, ...]:

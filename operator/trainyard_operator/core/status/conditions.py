@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from trainyard_api import names
 
 from ..model import Condition, Json
 
 Conditions = tuple[Json, ...]
-
-_TERMINAL: Final = (names.COMPLETE, names.FAILED)
 
 
 def of(status: Json) -> Conditions:
@@ -27,7 +25,10 @@ def of(status: Json) -> Conditions:
 
 def find(conditions: Sequence[Json], kind: str) -> Json | None:
     """The condition of that type, None if there is none."""
-    return next((c for c in conditions if c.get("type") == kind), None)
+    for condition in conditions:  # without a generator: this is called some hundred times a job
+        if condition.get("type") == kind:
+            return condition
+    return None
 
 
 def is_true(conditions: Sequence[Json], kind: str) -> bool:
@@ -38,7 +39,7 @@ def is_true(conditions: Sequence[Json], kind: str) -> bool:
 
 def finished(conditions: Sequence[Json]) -> bool:
     """Whether the TrainJob has finished; it never starts again."""
-    return any(is_true(conditions, kind) for kind in _TERMINAL)
+    return is_true(conditions, names.COMPLETE) or is_true(conditions, names.FAILED)
 
 
 def with_condition(conditions: Sequence[Json], condition: Condition) -> Conditions:

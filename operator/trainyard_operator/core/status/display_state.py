@@ -47,17 +47,21 @@ def of(job: TrainJob, status: Json, jobset: JobSet | None, seen: pod_readiness.N
         jobset: Its JobSet; None: it has none.
         seen: What its pods have shown since it began to start; None: nobody has looked.
     """
-    if not is_starting(job, status, jobset):
-        return _of(job, status, jobset)
+    state = _of(job, status, jobset)
+    if not _starts(state, status):
+        return state
     if seen is not None and jobset is not None and 0 < jobset.nodes <= seen.ready:
         return State.RUNNING  # JobSet's controller has not counted them yet.
-    return State.UNSCHEDULABLE if _fits_none(job, seen) else _of(job, status, jobset)
+    return State.UNSCHEDULABLE if _fits_none(job, seen) else state
 
 
 def is_starting(job: TrainJob, status: Json, jobset: JobSet | None) -> bool:
     """Whether it has pods that are not all ready, so that a look at them tells more than the counts."""
-    starting = _of(job, status, jobset) in (State.STARTING, State.INITIALIZING)
-    return starting and has_unready(status["jobsStatus"])
+    return _starts(_of(job, status, jobset), status)
+
+
+def _starts(state: State, status: Json) -> bool:
+    return state in (State.STARTING, State.INITIALIZING) and has_unready(status["jobsStatus"])
 
 
 def _of(job: TrainJob, status: Json, jobset: JobSet | None) -> State:

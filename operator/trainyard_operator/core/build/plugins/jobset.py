@@ -7,13 +7,13 @@ itself, so names, order and counts of the ReplicatedJobs must not differ.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from trainyard_api import json_reader, names, runtime_ref
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, required
 
-from ...model import Condition, JobSet, Json, TrainJob, TrainJobStatus
+from ...model import Condition, JobSet, Json, TrainJob
 from .. import patches, retries, templates
 from ..info import Child, Info
 from . import owned
@@ -79,14 +79,33 @@ class JobSetPlugin:
         return (Child(manifest),)
 
 
-def said_by(jobset: JobSet) -> TrainJobStatus:
-    """What a JobSet says about its TrainJob: Completed and Failed become its own, counts are copied."""
-    conditions = [c for c in jobset.conditions if c.status == "True" and c.type in _TERMINAL]
-    conditions.sort(key=lambda c: list(_TERMINAL).index(c.type))
-    terminal: Condition | None = None
-    if conditions:
-        terminal = replace(conditions[0], type=_TERMINAL[conditions[0].type])
-    return TrainJobStatus(terminal, tuple(asdict(counts) for counts in jobset.replicated_jobs_status))
+def terminal_of(jobset: JobSet) -> Condition | None:
+    """The condition of its TrainJob that says how the JobSet has ended; None until it has."""
+    ended = {condition.type: condition for condition in jobset.conditions if condition.status == "True"}
+    for type_, own in _TERMINAL.items():
+        if (condition := ended.get(type_)) is not None:
+            return replace(condition, type=own)
+    return None
+
+
+def has_ended(jobset: JobSet) -> bool:
+    """Whether the JobSet has completed or failed."""
+    return any(condition.type in _TERMINAL and condition.status == "True" for condition in jobset.conditions)
+
+
+def counts_of(jobset: JobSet) -> tuple[Json, ...]:
+    """The JobSet's counts, as they stand in its TrainJob's `jobsStatus`."""
+    return tuple(
+        {
+            "name": counts.name,
+            "ready": counts.ready,
+            "succeeded": counts.succeeded,
+            "failed": counts.failed,
+            "active": counts.active,
+            "suspended": counts.suspended,
+        }
+        for counts in jobset.replicated_jobs_status
+    )
 
 
 def _initializer_errors(info: Info, name: str) -> Iterator[FieldError]:
