@@ -9,13 +9,12 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from trainyard_sandbox.errors import SandboxError
+from trainyard_api.errors import UserError
 from trainyard_sandbox.locks import locked
 from trainyard_sandbox.paths import PROJECT, cache_dir
 
 from . import report
 from .bench import OURS, of_checkout
-from .errors import BenchmarkError
 from .rounds import Results, measure
 from .scenarios import ALL
 
@@ -71,9 +70,9 @@ def main() -> int:
     try:
         with locked(cache_dir() / "locks" / "benchmarks.lock", "other benchmarks"):
             results = asyncio.run(measure(chosen, keep, quick=arguments.quick, rounds=arguments.rounds))
-    except (BenchmarkError, SandboxError) as error:
-        print(error, file=sys.stderr)
-        return 2
+    except UserError as error:
+        print(error.shown, file=sys.stderr)
+        return error.exit_code
     except KeyboardInterrupt:
         print("Ended early. Everything that it had started has ended, too.", file=sys.stderr)
         return 130

@@ -22,6 +22,8 @@ from typing import Any, ClassVar, Final, cast
 
 import yaml
 
+from .errors import UserError
+
 Json = Mapping[str, Any]
 
 MAX_BYTES: Final = 3 * 2**20
@@ -109,7 +111,7 @@ class Position:
 START: Final = Position(1, 1)
 
 
-class DocumentError(ValueError):
+class DocumentError(UserError, ValueError):
     """Text that is not a manifest: one sentence, after `source:line:column:`.
 
     Args:

@@ -1,9 +1,10 @@
-"""Field paths and field errors, worded as Kubernetes words them.
+"""Errors: field paths and field errors, worded as Kubernetes words them, and what ends a command.
 
-Called by everything that refuses a manifest: the operator's plugins,
-admission, the command line. The text of a `FieldError` equals that of
+Field errors are for everything that refuses a manifest: the operator's
+plugins, admission, the command line. The text of a `FieldError` equals that of
 `k8s.io/apimachinery/pkg/util/validation/field`, because people and tools
-match on it.
+match on it. `UserError` is the base of the errors that each package has for
+the users of its commands.
 """
 
 from __future__ import annotations
@@ -12,7 +13,24 @@ import json
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, ClassVar, Final
+
+from .printable import printable
+
+
+class UserError(Exception):
+    """Ends a command, in words for its user: the thing, the place and the way out.
+
+    The command prints it and ends with its exit code; nobody sees a traceback.
+    """
+
+    exit_code: ClassVar[int] = 2
+    """2: there is no answer; 1: the answer is no."""
+
+    @property
+    def shown(self) -> str:
+        """The text as a terminal may have it: its own lines, and nothing in them that controls one."""
+        return "\n".join(map(printable, str(self).split("\n")))
 
 
 class ErrorType(StrEnum):

@@ -6,6 +6,8 @@ import re
 import unicodedata
 from typing import Final
 
+LONGEST: Final = 1000
+"""Characters of a message."""
 _ESCAPES: Final = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
     r"|\x1b[\]PX^_].*?(?:\x1b\\|\x07|$)"  # OSC, DCS: titles, links, answers typed for the user
@@ -23,3 +25,9 @@ def printable(text: str) -> str:
         return text
     spaced = _ESCAPES.sub("", text).translate(_SPACES)
     return "".join(c for c in spaced if unicodedata.category(c) not in _UNPRINTABLE)
+
+
+def clean(text: str, longest: int = LONGEST) -> str:
+    """The text on one line, without terminal controls, cut to `longest` characters."""
+    shown = printable(text[: longest * 4]).rstrip()
+    return shown if len(shown) <= longest else shown[: longest - 3] + "..."

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from trainyard_api import json_reader, names, runtime_ref
 from trainyard_api.documents import Document
-from trainyard_api.errors import FieldPath, InvalidFieldError
+from trainyard_api.errors import FieldPath, InvalidFieldError, UserError
 from trainyard_operator.core.build import plugins
 from trainyard_operator.core.build.phases import Defaults
 from trainyard_operator.core.decide import revisions
@@ -43,7 +43,7 @@ IsOurs = Callable[[Json], bool]
 """Says whether an object is of a kind that is looked at."""
 
 
-class UnreadableError(ValueError):
+class UnreadableError(UserError, ValueError):
     """A document is not the TrainJob or runtime that it claims to be; the message has `file:line:`."""
 
 

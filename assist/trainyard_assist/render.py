@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from trainyard_api import runtime_ref
 from trainyard_api.documents import Document
-from trainyard_api.errors import InvalidFieldError
+from trainyard_api.errors import InvalidFieldError, UserError
 from trainyard_operator.core.build import framework, plugins
 from trainyard_operator.core.build.info import DEFAULT_SETTINGS, Settings
 from trainyard_operator.core.decide import revisions
@@ -21,12 +21,16 @@ from . import offline
 from .offline import DEFAULT_NAMESPACE, Runtimes
 
 
-class RenderError(ValueError):
+class RenderError(UserError, ValueError):
     """Nothing can be rendered; its message begins with `file:line:` where there is one."""
+
+    exit_code = 1
 
 
 class NothingToRenderError(RenderError):
     """The documents hold no TrainJob."""
+
+    exit_code = 2
 
 
 def render(

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from trainyard_api.documents import Document
-from trainyard_api.errors import InvalidFieldError
+from trainyard_api.errors import InvalidFieldError, UserError
 from trainyard_operator.core.admit import validation
 from trainyard_operator.core.admit.validation import Answer
 from trainyard_operator.core.build.info import DEFAULT_SETTINGS
@@ -24,7 +24,7 @@ _AS_WRITTEN: Final = replace(DEFAULT_SETTINGS, queue_holds_jobset=True)
 """In a file `suspend` is its user's, as where the queue holds JobSets: no webhook of Kueue has set it."""
 
 
-class NothingToValidateError(ValueError):
+class NothingToValidateError(UserError, ValueError):
     """The documents hold neither a TrainJob nor a runtime, or too many TrainJobs."""
 
 

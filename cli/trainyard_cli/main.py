@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Annotated, Final
 
 import typer
 
-from trainyard_sandbox.errors import SandboxError
+from trainyard_api.errors import UserError
 
 from . import on_demand
 from .on_demand import Listed
@@ -103,8 +104,13 @@ def trainyard(
 
 def main() -> None:
     """Entry point of the command."""
+    sys.exit(exit_code(app))
+
+
+def exit_code(command: Callable[[], int]) -> int:
+    """The exit code of a command; that of the error that ends it, which goes to stderr."""
     try:
-        app()
-    except SandboxError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
+        return command()
+    except UserError as error:
+        print(error.shown, file=sys.stderr)
+        return error.exit_code

@@ -17,6 +17,9 @@ from typing import Any, Final, Literal, Self, TypeVar
 import aiohttp
 import msgspec
 
+from trainyard_api.errors import UserError
+from trainyard_api.printable import clean
+
 from .credentials import Credentials, CredentialsError
 from .messages import without_values
 from .server_clock import ServerClock
@@ -36,7 +39,7 @@ MAX_WATCH_LINE = 64 * 1024 * 1024
 """Bytes; a watch event cannot be longer: etcd holds objects of 1.5 MiB."""
 
 
-class ApiError(Exception):
+class ApiError(UserError):
     """The API server refused a request, or did not answer.
 
     `code` is the HTTP status (0: no answer), `reason` the machine-readable
@@ -62,6 +65,11 @@ class ApiError(Exception):
 
     def __str__(self) -> str:
         return f"{self.code} {self.reason}: {self.message}" if self.code else self.message
+
+    @property
+    def shown(self) -> str:
+        """One line: what an API server sends is no line of ours."""
+        return clean(str(self))
 
 
 class RetriableError(ApiError):

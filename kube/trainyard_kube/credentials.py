@@ -26,6 +26,8 @@ import aiohttp
 import yaml
 
 from trainyard_api import names
+from trainyard_api.errors import UserError
+from trainyard_api.printable import clean
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where Kubernetes mounts a pod's token, CA and namespace."""
@@ -36,8 +38,13 @@ TOKEN_TTL = 60.0
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
-class CredentialsError(Exception):
+class CredentialsError(UserError):
     """The configuration does not say, in a way we accept, where the API server is or who we are."""
+
+    @property
+    def shown(self) -> str:
+        """One line: a kubeconfig, or the program that it has run, may be a stranger's."""
+        return clean(str(self))
 
 
 class NoKubeconfigError(CredentialsError):

@@ -16,6 +16,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from trainyard_api.configuration import Configuration
+from trainyard_api.errors import UserError
 from trainyard_kube import credentials as credentials_module
 from trainyard_kube.client import ApiError, Client, RetriableError, UnauthorizedError
 from trainyard_kube.credentials import Credentials, CredentialsError
@@ -35,7 +36,7 @@ LINGER = 3.0
 """Seconds for which a stopping pod still answers webhooks: until then nodes may route requests to it."""
 
 
-class StartError(Exception):
+class StartError(UserError):
     """The operator cannot start; the message is one line for its user."""
 
 

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from trainyard_api import documents, names, strict
 from trainyard_api.configuration import API_VERSION, KIND, Configuration, Webhook
+from trainyard_api.errors import UserError
 from trainyard_kube.credentials import SERVICE_ACCOUNT
 from trainyard_policies.settings import Policies
 
@@ -21,7 +22,7 @@ _DEFAULT: Final = Configuration()
 _GATES: Final = "featureGates"
 
 
-class SettingsError(Exception):
+class SettingsError(UserError):
     """The operator's settings are invalid; each line names a place and the way out."""
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from trainyard_api.errors import UserError
 
-class SandboxError(Exception):
+
+class SandboxError(UserError):
     """The sandbox could not do what it was asked to; the text says what to do about it.
 
     Args:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.answers import answered
 from tests.support.cluster import Cluster, Object
 from trainyard_cli.answers import Output
 from trainyard_cli.commands import explain
@@ -28,17 +28,15 @@ class Answer:
 
 def ask(platform: Cluster, namespace: str, *, kubeconfig: Path | None = None) -> Answer:
     """What the command says, in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    code = explain.run(
+    code, out, err = answered(
+        explain.run,
         JOB,
         namespace=namespace,
         kubeconfig=str(kubeconfig or platform.sandbox.instance.kubeconfig),
         output=Output.JSON,
-        out=out,
-        err=err,
     )
-    assert code in (0, 1), err.getvalue()
-    return Answer(code, json.loads(out.getvalue()))
+    assert code in (0, 1), err
+    return Answer(code, json.loads(out))
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainyard_api.errors import ErrorType, FieldError, FieldPath, InvalidFieldError
+from trainyard_api.errors import ErrorType, FieldError, FieldPath, InvalidFieldError, UserError
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,8 @@ def test_a_path_comes_apart_into_its_steps():
 )
 def test_the_end_of_a_path_is_what_people_know_a_field_by(path: str, end: str) -> None:
     assert FieldPath(path).end == end
+
+
+def test_an_error_for_users_keeps_its_lines_and_controls_no_terminal() -> None:
+    error = UserError("f.yaml:1: no \x1b[31mkey\x1b[0m\n  f.yaml:2: \u202ewrong\x07")
+    assert (error.shown, error.exit_code) == ("f.yaml:1: no key\n  f.yaml:2: wrong", 2)

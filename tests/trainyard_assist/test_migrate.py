@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.answers import answered
 from tests.support.junk import places, spoiled
 from trainyard_api import documents
 from trainyard_assist.migrate import convert
@@ -33,9 +34,7 @@ SHARE = 1 / 20
 
 
 def migrated(*files, **options):
-    out, err = io.StringIO(), io.StringIO()
-    code = migrate.run(files, catalog=CATALOG, out=out, err=err, **options)
-    return code, out.getvalue(), err.getvalue()
+    return answered(migrate.run, files, catalog=CATALOG, **options)
 
 
 def parsed(text):

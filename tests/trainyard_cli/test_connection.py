@@ -1,11 +1,11 @@
 """A stack has one cluster, which every command that is given the stack connects to."""
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.support.answers import answered
 from trainyard_cli.cluster import connection
 from trainyard_cli.commands import destroy, drift, impact, rollout, runtimes_diff, runtimes_jobs
 from trainyard_cli.files import rendering, stackfile
@@ -104,7 +104,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
 def test_a_command_connects_to_the_cluster_of_its_stack_and_to_no_other(
     command: str, connected: Connected
 ) -> None:
-    COMMANDS[command](out=io.StringIO(), err=io.StringIO())
+    answered(COMMANDS[command])
     assert set(connected) == {(FILE, "prod")}
 
 
@@ -112,19 +112,19 @@ def test_a_command_connects_to_the_cluster_of_its_stack_and_to_no_other(
 def test_a_command_refuses_another_cluster_before_it_connects_to_any(
     command: str, connected: Connected
 ) -> None:
-    err = io.StringIO()
-    assert COMMANDS[command](context="lab", out=io.StringIO(), err=err) == 2
-    assert err.getvalue().startswith("--context lab: cluster.context of the stack file is prod, ")
+    code, _, err = answered(COMMANDS[command], context="lab")
+    assert code == 2
+    assert err.startswith("--context lab: cluster.context of the stack file is prod, ")
     assert connected == []
 
 
 def test_a_context_that_pulumi_does_not_go_by_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stackfile, "read_as_pulumi", lambda *_: settings())
-    err = io.StringIO()
-    assert rollout.run("prod", change=True, context="lab", out=io.StringIO(), err=err) == 2
-    assert err.getvalue() == (
+    assert answered(rollout.run, "prod", change=True, context="lab") == (
+        2,
+        "",
         "--context lab: the stack prod has no cluster.context, so Pulumi goes by the current one of the "
-        "kubeconfig. Write it into the stack file, or run: kubectl config use-context lab\n"
+        "kubeconfig. Write it into the stack file, or run: kubectl config use-context lab\n",
     )
 
 

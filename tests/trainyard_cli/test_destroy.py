@@ -1,14 +1,15 @@
 """`trainyard destroy`: what it runs, when it asks, what it prints, and its exit codes."""
 
-import io
 import json
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.answers import answered
 from trainyard_cli.cluster import connection
 from trainyard_cli.cluster.workloads import Seen
 from trainyard_cli.commands import destroy
@@ -100,13 +101,12 @@ def answer(
     for option, told, code in zip(("--preview-only", "--yes"), (preview, update), codes, strict=True):
         (pulumi / f"pulumi.{option}").write_text("".join(f"{json.dumps(event)}\n" for event in told))
         (pulumi / f"pulumi.{option}.code").write_text(str(code))
-    out, err = io.StringIO(), io.StringIO()
 
     def ask(question: str) -> bool:
-        err.write(f"{question}\n")
+        print(question, file=sys.stderr)
         return says
 
-    return destroy.run("prod", ask=ask, out=out, err=err, **options), out.getvalue(), err.getvalue()
+    return answered(destroy.run, "prod", ask=ask, **options)
 
 
 def called(pulumi: Path) -> list[str]:

@@ -1,7 +1,6 @@
 """`trainyard drift`: what it asks of the API server for each object, what it prints, and its exit codes."""
 
 import asyncio
-import io
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from aiohttp import web
 
 from tests.support import fake_api
+from tests.support.answers import answered
 from tests.support.fake_api import FakeApi, run, status
 from trainyard_cli.answers import Output
 from trainyard_cli.cluster import drift_judge
@@ -381,9 +381,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Answer:
             "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
         }
         kubeconfig.write_text(json.dumps({"current-context": "x", **parts}))
-        out, err = io.StringIO(), io.StringIO()
-        code = command.run(stack, kubeconfig=str(kubeconfig), out=out, err=err, **options)
-        return code, out.getvalue(), err.getvalue()
+        return answered(command.run, stack, kubeconfig=str(kubeconfig), **options)
 
     return run_it
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import re
 from datetime import UTC, datetime, timedelta
@@ -15,6 +14,7 @@ import pytest
 from aiohttp import web
 from typer.testing import CliRunner
 
+from tests.support.answers import answered
 from tests.support.explained.cases import INSUFFICIENT, QUOTA_SAID
 from tests.support.explained.cases_control import PREEMPTED
 from tests.support.explained.objects import (
@@ -447,17 +447,15 @@ def test_nobody_to_ask_is_exit_code_2_and_one_line(tmp_path: Path) -> None:
         "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n"
     )
     for file, said in ((config, "127.0.0.1"), (tmp_path / "none", "No such file")):
-        out, err = io.StringIO(), io.StringIO()
-        assert command.run("tj", kubeconfig=str(file), out=out, err=err) == 2
-        assert (out.getvalue(), err.getvalue().count("\n")) == ("", 1)
-        assert said in err.getvalue()
+        code, out, err = answered(command.run, "tj", kubeconfig=str(file))
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert said in err
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "A", "x" * 254])
 def test_a_name_that_no_trainjob_can_have_is_not_asked_for(name: str) -> None:
-    err = io.StringIO()
-    assert command.run(name, namespace="team", kubeconfig="/nowhere", err=err) == 2
-    assert err.getvalue() == f"{name!r} is not a valid name of an object\n"
+    refusal = f"{name!r} is not a valid name of an object\n"
+    assert answered(command.run, name, namespace="team", kubeconfig="/nowhere") == (2, "", refusal)
 
 
 def test_help_has_an_example() -> None:

@@ -1,6 +1,5 @@
 """`trainyard impact`: what it compares, what it prints, and the exit codes; the cluster is e2e's."""
 
-import io
 import json
 import re
 import shutil
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.answers import answered
 from tests.support.program import ROOT
 from trainyard_cli.answers import Output
 from trainyard_cli.cluster.workloads import Seen
@@ -34,9 +34,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def answer(stack: str, since: str = "HEAD", output: Output = Output.TEXT) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    code = command.run(stack, since, kubeconfig="/no/such/file", output=output, out=out, err=err)
-    return code, out.getvalue(), err.getvalue()
+    return answered(command.run, stack, since, kubeconfig="/no/such/file", output=output)
 
 
 def test_without_a_change_no_cluster_is_asked(clone: Path) -> None:

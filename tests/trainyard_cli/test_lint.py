@@ -1,6 +1,5 @@
 """`trainyard lint`: what it reads, what it says, where, and the exit codes."""
 
-import io
 import json
 import os
 import subprocess
@@ -11,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.support.answers import answered
 from tests.support.rule_examples import HERE
 from trainyard_cli.commands import lint
 from trainyard_cli.commands.lint import Format
@@ -30,9 +30,7 @@ PRIVILEGED = GOOD.replace(
 
 
 def answer(*paths: Path, **options: Any) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    code = lint.run(paths, today=TODAY, out=out, err=err, **options)
-    return code, out.getvalue(), err.getvalue()
+    return answered(lint.run, paths, today=TODAY, **options)
 
 
 @pytest.fixture
@@ -453,9 +451,8 @@ def test_a_stack_sets_levels_and_parameters(here: Path, monkeypatch: pytest.Monk
 
 
 def test_explain_says_all_about_a_rule():
-    out, err = io.StringIO(), io.StringIO()
-    assert lint.explain("node-bounds", out, err) == 0
-    assert out.getvalue() == (
+    assert answered(lint.explain, "node-bounds") == (
+        0,
         "node-bounds: No more nodes, and processes on each, than the platform allows.\n\n"
         "Why:        A job that asks for more nodes than there can be waits forever, "
         "with what it holds meanwhile.\n"
@@ -466,10 +463,12 @@ def test_explain_says_all_about_a_rule():
         "Parameters: maxNodes, maxProcessesPerNode\n"
         "--fix:      leaves it to you\n"
         'Exception:  policy.trainyard.dev/node-bounds: "until=YYYY-MM-DD; reason"\n'
-        "More:       docs/policies/rules.md#node-bounds\n"
+        "More:       docs/policies/rules.md#node-bounds\n",
+        "",
     )
-    assert lint.explain("node-bound", out, err) == 2
-    assert err.getvalue().endswith("did you mean node-bounds?\n")
+    code, out, err = answered(lint.explain, "node-bound")
+    assert (code, out) == (2, "")
+    assert err.endswith("did you mean node-bounds?\n")
 
 
 JOB = """apiVersion: trainer.kubeflow.org/v1alpha1

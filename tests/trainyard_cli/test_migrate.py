@@ -8,6 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from tests.support.answers import answered
 from trainyard_cli.commands.migrate import Output, command, run
 from trainyard_cli.main import app as trainyard
 
@@ -57,10 +58,8 @@ def call(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def call(*files, stdin="", **options):
-        out, err = io.StringIO(), io.StringIO()
         paths = [Path(file) for file in files]
-        code = run(paths, catalog=CATALOG, stdin=io.StringIO(stdin), out=out, err=err, **options)
-        return code, out.getvalue(), err.getvalue()
+        return answered(run, paths, catalog=CATALOG, stdin=io.StringIO(stdin), **options)
 
     return call
 
@@ -149,9 +148,8 @@ def test_what_cannot_be_asked_is_explained_with_its_place(call, text, message):
 
 def test_an_input_that_is_no_text_is_explained(call):
     broken = io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="utf-8")
-    err = io.StringIO()
-    assert run([Path("-")], catalog=CATALOG, stdin=broken, out=io.StringIO(), err=err) == 2
-    assert err.getvalue() == "stdin:1: not UTF-8\n"
+    answer = answered(run, [Path("-")], catalog=CATALOG, stdin=broken)
+    assert answer == (2, "", "stdin:1: not UTF-8\n")
 
 
 def test_jobs_that_have_ended_are_kept_when_asked(call):
@@ -218,7 +216,8 @@ def test_the_command_exits_with_the_answer(tmp_path):
     done = CliRunner().invoke(app, [str(file), "-n", "team", "-o", "json"])
     assert (done.exit_code, json.loads(done.stdout)["objects"][-1]["kind"]) == (0, "TrainJob")
     assert CliRunner().invoke(app, ["-"], input=JOB % ("a", "All")).exit_code == 1
-    assert CliRunner().invoke(app, [str(tmp_path / "none.yaml")]).exit_code == 2
+    missing = tmp_path / "none.yaml"
+    assert answered(app, [str(missing)]) == (2, "", f"{missing}:1: No such file or directory\n")
     assert CliRunner().invoke(app, [str(file), "-o", "toml"]).exit_code == 2
 
 

@@ -1,12 +1,12 @@
 """`trainyard manifests` around Pulumi: what Pulumi is given, and what is written of its answer."""
 
-import io
 import json
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.support.answers import answered
 from trainyard_cli.commands import plain as command
 
 SPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}
@@ -46,14 +46,13 @@ def test_a_stack_is_rendered_without_its_cluster_and_without_the_key_of_its_stat
 ) -> None:
     theirs = {"encryptionsalt": "v1:abc", "config": CONFIG}
     (stacks / "Pulumi.prod.yaml").write_text(yaml.safe_dump(theirs))
-    out = io.StringIO()
-    assert command.run("prod", tmp_path / "to", out=out) == 0
+    printed = f"{tmp_path}/to: 1 objects in 1 waves\n"
+    assert answered(command.run, "prod", tmp_path / "to") == (0, printed, "")
     given = yaml.safe_load(pulumi.with_name("pulumi.given").read_text())
     assert Path(given["config"].pop("trainyard:renderTo")).name == "rendered"
     assert given == {"config": CONFIG}
     asked = pulumi.with_name("pulumi.asked").read_text().splitlines()
     assert asked == ["stack cluster=", "up cluster=", "stack cluster="]
-    assert out.getvalue() == f"{tmp_path}/to: 1 objects in 1 waves\n"
     assert (
         yaml.safe_load((tmp_path / "to" / "wave-00" / "namespace-n.yaml").read_text())["kind"] == "Namespace"
     )
@@ -66,7 +65,7 @@ def test_what_was_rendered_before_goes_and_what_is_somebody_elses_stays(
     for name in ("wave-07/old.yaml", "README.md"):
         (tmp_path / "to" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "to" / name).touch()
-    assert command.run("prod", tmp_path / "to", out=io.StringIO()) == 0
+    assert answered(command.run, "prod", tmp_path / "to")[0] == 0
     assert sorted(path.name for path in (tmp_path / "to").iterdir()) == ["README.md", "wave-00"]
 
 
@@ -74,7 +73,7 @@ def test_pulumi_is_not_asked_for_a_stack_that_makes_machines(
     stacks: Path, pulumi: Path, tmp_path: Path
 ) -> None:
     (stacks / "Pulumi.eks.yaml").write_text((SHIPPED / "Pulumi.eks.yaml").read_text())
-    err = io.StringIO()
-    assert command.run("eks", tmp_path / "to", err=err) == 2
-    assert "eks makes node groups in the cloud, which are not manifests" in err.getvalue()
+    code, out, err = answered(command.run, "eks", tmp_path / "to")
+    assert (code, out) == (2, "")
+    assert "eks makes node groups in the cloud, which are not manifests" in err
     assert not pulumi.with_name("pulumi.asked").exists()

@@ -1,12 +1,12 @@
 """`trainyard render` as it is called: files in, YAML and an exit code out."""
 
-import io
 import json
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from tests.support.answers import answered
 from tests.support.rendered import JOB, RUNTIME
 from trainyard_api import documents
 from trainyard_cli.commands.render import command, run
@@ -22,9 +22,8 @@ def call(tmp_path):
         file = tmp_path / "job.yaml"
         if text is not None:
             file.write_text(text)
-        out, err = io.StringIO(), io.StringIO()
-        code = run([file], catalog=tmp_path / "catalog", out=out, err=err, **options)
-        return code, out.getvalue(), err.getvalue().replace(str(file), "job.yaml")
+        code, out, err = answered(run, [file], catalog=tmp_path / "catalog", **options)
+        return code, out, err.replace(str(file), "job.yaml")
 
     return call
 
@@ -103,4 +102,4 @@ def test_the_command_takes_several_files_and_exits_with_the_answer(tmp_path):
         0,
         ["apiVersion: jobset.x-k8s.io/v1alpha2", "kind: JobSet"],
     )
-    assert CliRunner().invoke(app, ["-f", str(runtime)]).exit_code == 2
+    assert answered(app, ["-f", str(runtime)]) == (2, "", "no TrainJob in the files\n")

@@ -1,6 +1,5 @@
 """`trainyard report`: what a reviewer reads of a pull request, the worst first and not too much of it."""
 
-import io
 import json
 import re
 import shutil
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.answers import answered
 from trainyard_cli.commands import report
 from trainyard_cli.files import outcomes
 from trainyard_delivery.rollout.outcome import Outcome
@@ -59,14 +59,13 @@ def edit(file: str, old: str, new: str) -> None:
 
 
 def written(results: Path | None = None, *, err: str = "", **options: Any) -> str:
-    out, lacks = io.StringIO(), io.StringIO()
     folders: dict[str, Any] = {
         "catalog_folder": Path("runtimes").resolve(),
         "stacks_folder": Path("stacks").resolve(),
     }
-    code = report.run("main", results=results, today=TODAY, out=out, err=lacks, **folders, **options)
-    assert (code, lacks.getvalue()) == (0, err)
-    return out.getvalue()
+    code, out, lacks = answered(report.run, "main", results=results, today=TODAY, **folders, **options)
+    assert (code, lacks) == (0, err)
+    return out
 
 
 def above_the_folds(text: str) -> str:
@@ -403,7 +402,6 @@ def test_nothing_that_is_told_is_read_as_markdown_or_ends_its_fold(clone: Path) 
 
 @pytest.mark.parametrize(("since", "why"), [("nowhere", "git merge-base"), ("--all", "must name a commit")])
 def test_what_git_cannot_say_is_no_report(clone: Path, since: str, why: str) -> None:
-    out, err = io.StringIO(), io.StringIO()
-    assert report.run(since, out=out, err=err) == 2
-    assert out.getvalue() == ""
-    assert why in err.getvalue()
+    code, out, err = answered(report.run, since)
+    assert (code, out) == (2, "")
+    assert why in err

@@ -1,6 +1,5 @@
 """`trainyard preview` and `up`: what they run, what they print of what Pulumi tells, and their exit codes."""
 
-import io
 import json
 import os
 import signal
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.answers import answered
 from trainyard_cli.cluster import (
     connection,
     existing,
@@ -110,9 +110,8 @@ def answer(
         lines = [event if isinstance(event, str) else json.dumps(event) for event in events]
         (pulumi / f"pulumi.{subcommand}").write_text("".join(f"{line}\n" for line in lines))
         (pulumi / f"pulumi.{subcommand}.code").write_text(str(its))
-    out, err = io.StringIO(), io.StringIO()
     options = {"change": update is not None, "kubeconfig": "/no/such/file", **options}
-    return rollout.run("prod", out=out, err=err, **options), out.getvalue(), err.getvalue()
+    return answered(rollout.run, "prod", **options)
 
 
 ON_PROD = "--stack prod --non-interactive --color never --json\n"
@@ -503,9 +502,9 @@ def test_what_is_no_event_and_what_the_program_says_goes_past(pulumi: Path) -> N
 
 def test_without_pulumi_it_says_so(stack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    out, err = io.StringIO(), io.StringIO()
-    assert rollout.run("prod", change=False, out=out, err=err) == 2
-    assert err.getvalue().endswith("pulumi cannot be run: No such file or directory\n")
+    code, out, err = answered(rollout.run, "prod", change=False)
+    assert (code, out) == (2, "")
+    assert err.endswith("pulumi cannot be run: No such file or directory\n")
 
 
 def test_who_ends_it_has_pulumi_end_what_it_has_begun(stack: Path, tmp_path: Path) -> None:

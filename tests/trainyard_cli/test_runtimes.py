@@ -1,6 +1,5 @@
 """`trainyard runtimes`: what it prints and writes, and its exit codes."""
 
-import io
 import json
 import shutil
 import subprocess
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from tests.support.answers import answered
 from tests.support.fake_api import FakeApi, run, status
 from trainyard_cli import main
 from trainyard_cli.answers import Output
@@ -44,12 +44,6 @@ def git(*arguments: str) -> None:
     subprocess.run(["git", *who, *arguments], check=True)
 
 
-def answer(function: Any, *arguments: Any, **options: Any) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    code = function(*arguments, out=out, err=err, **options)
-    return code, out.getvalue(), err.getvalue()
-
-
 SHORT = {
     "name": "torch-distributed",
     "framework": "torch",
@@ -65,7 +59,7 @@ SHORT = {
 
 
 def test_the_list_names_each_runtime_with_what_it_is_for(folder: Path) -> None:
-    code, out, err = answer(run_list, folder=folder)
+    code, out, err = answered(run_list, folder=folder)
     assert (code, err) == (0, "")
     assert out.splitlines()[0].split() == ["NAME", "FRAMEWORK", "FOR"]
     assert [line.split()[:2] for line in out.splitlines()[1:] if line[0] != " "] == [
@@ -76,7 +70,7 @@ def test_the_list_names_each_runtime_with_what_it_is_for(folder: Path) -> None:
 
 
 def test_the_list_is_there_as_json_too(folder: Path) -> None:
-    code, out, _ = answer(run_list, folder=folder, framework="torch", output=Output.JSON)
+    code, out, _ = answered(run_list, folder=folder, framework="torch", output=Output.JSON)
     assert (code, json.loads(out)) == (0, [SHORT])
 
 
@@ -84,15 +78,15 @@ def test_a_deprecated_runtime_says_so(folder: Path) -> None:
     path = folder / "torch/torch-distributed.yaml"
     old = "    trainer.kubeflow.org/framework: torch\n"
     path.write_text(path.read_text().replace(old, f"{old}    trainer.kubeflow.org/support: deprecated\n"))
-    assert "Deprecated: PyTorch" in answer(run_list, folder=folder)[1]
+    assert "Deprecated: PyTorch" in answered(run_list, folder=folder)[1]
     assert (
         "Deprecated: a later release removes it."
-        in answer(run_show, "torch-distributed", folder=folder)[1].splitlines()
+        in answered(run_show, "torch-distributed", folder=folder)[1].splitlines()
     )
 
 
 def test_a_runtime_is_shown_with_a_trainjob_to_begin_with(folder: Path) -> None:
-    code, out, _ = answer(run_show, "torch-distributed", folder=folder)
+    code, out, _ = answered(run_show, "torch-distributed", folder=folder)
     assert code == 0
     assert out.startswith(
         f"torch-distributed: {SHORT['summary']}\n\nframework: torch\npolicy:    torch, 1 node"
@@ -101,7 +95,7 @@ def test_a_runtime_is_shown_with_a_trainjob_to_begin_with(folder: Path) -> None:
 
 
 def test_a_runtime_is_shown_as_json_with_its_manifest(folder: Path) -> None:
-    _, out, _ = answer(run_show, "torch-distributed", folder=folder, output=Output.JSON)
+    _, out, _ = answered(run_show, "torch-distributed", folder=folder, output=Output.JSON)
     found = json.loads(out)
     assert {key: found[key] for key in SHORT} == SHORT
     [installed] = (one for one in catalog.load(folder, {}) if one.name == "torch-distributed")
@@ -110,7 +104,7 @@ def test_a_runtime_is_shown_as_json_with_its_manifest(folder: Path) -> None:
 
 
 def test_what_is_not_there_is_said_with_the_nearest_name(folder: Path) -> None:
-    assert answer(run_show, "torch-distribute", folder=folder) == (
+    assert answered(run_show, "torch-distribute", folder=folder) == (
         2,
         "",
         "there is no runtime 'torch-distribute' (there are: mpi-distributed, plain, torch-distributed); "
@@ -119,14 +113,14 @@ def test_what_is_not_there_is_said_with_the_nearest_name(folder: Path) -> None:
 
 
 def test_a_stack_shows_what_it_installs() -> None:
-    code, out, _ = answer(run_list, stack="sandbox", framework="torch", output=Output.JSON)
+    code, out, _ = answered(run_list, stack="sandbox", framework="torch", output=Output.JSON)
     found = {one["name"]: one["image"] for one in json.loads(out)}
     assert (code, found["torch-distributed"]) == (0, "docker.io/trainyard/torch-cpu:sandbox")
     assert "torch-rdma" not in found
 
 
 def test_a_stack_that_is_not_there_is_an_error() -> None:
-    code, out, err = answer(run_list, stack="nowhere")
+    code, out, err = answered(run_list, stack="nowhere")
     assert (code, out) == (2, "")
     assert err.endswith("stacks/Pulumi.nowhere.yaml:1: No such file or directory\n")
 
@@ -134,7 +128,7 @@ def test_a_stack_that_is_not_there_is_an_error() -> None:
 def test_a_name_that_upstream_takes_for_a_model_and_does_not_know_is_refused(tmp_path: Path) -> None:
     shutil.copytree(CATALOG, tmp_path / "runtimes")
     options = {"framework": "torchtune", "purpose": "x", "folder": tmp_path / "runtimes"}
-    code, _, err = answer(runtimes_new.run, "our-own", **options)
+    code, _, err = answered(runtimes_new.run, "our-own", **options)
     assert (code, "must have a supported pretrained model" in err) == (2, True)
 
 
@@ -148,13 +142,13 @@ def test_a_new_runtime_of_a_framework_passes_every_gate(
     monkeypatch.chdir(tmp_path)
     image = "ghcr.io/kubeflow/image:1.0@sha256:" + "0" * 64
     options = {"framework": framework, "purpose": "What we need", "image": image}
-    code, out, _ = answer(runtimes_new.run, "our-own", folder=tmp_path / "runtimes", **options)
+    code, out, _ = answered(runtimes_new.run, "our-own", folder=tmp_path / "runtimes", **options)
     assert (code, out) == (0, f"runtimes/{framework}/our-own.yaml\n")
     path = Path(out.strip())
     assert (runtimes.entries(tmp_path / "runtimes", None) and catalog.read(path).framework) == framework
-    code, out, _ = answer(lint.run, [path], today=date(2026, 11, 21))
+    code, out, _ = answered(lint.run, [path], today=date(2026, 11, 21))
     assert code == 0, out
-    code, out, _ = answer(validate.run, [path])
+    code, out, _ = answered(validate.run, [path])
     assert (code, json.loads(out)) == (0, {"warnings": [], "errors": []})
     text = path.read_text()
     assert text.startswith("# yaml-language-server: $schema=../schema.json\n#\n# What we need.\n#\n# For ")
@@ -163,7 +157,7 @@ def test_a_new_runtime_of_a_framework_passes_every_gate(
 
 
 def test_a_framework_that_the_catalog_does_not_have_begins_with_plain(folder: Path) -> None:
-    code, _, err = answer(runtimes_new.run, "ray-train", framework="ray", purpose="Ray.", folder=folder)
+    code, _, err = answered(runtimes_new.run, "ray-train", framework="ray", purpose="Ray.", folder=folder)
     assert (code, err) == (
         0,
         "Say in its header who it is for. Then: trainyard lint runtimes/ray/ray-train.yaml\n",
@@ -185,7 +179,7 @@ def test_a_runtime_that_verify_would_refuse_is_not_written_and_its_way_out_is_sa
 ) -> None:
     (tmp_path / "Pulumi.prod.yaml").write_text(STACK % "")
     options = {**LIGHTNING, "folder": folder, "stacks_folder": tmp_path}
-    code, out, err = answer(runtimes_new.run, "mine", **options)
+    code, out, err = answered(runtimes_new.run, "mine", **options)
     assert (code, out, (folder / "lightning").exists()) == (2, "", False)
     assert err == (
         "runtimes/lightning/mine.yaml is not written, because verify would refuse it:\n"
@@ -200,7 +194,7 @@ def test_a_framework_of_ones_own_has_a_runtime_that_torchrun_starts(folder: Path
     own = ", policies: {parameters: {frameworks: [lightning]}}"
     (tmp_path / "Pulumi.prod.yaml").write_text(STACK % own)
     options = {**LIGHTNING, "folder": folder, "stacks_folder": tmp_path}
-    assert answer(runtimes_new.run, "mine", **options)[:2] == (0, "runtimes/lightning/mine.yaml\n")
+    assert answered(runtimes_new.run, "mine", **options)[:2] == (0, "runtimes/lightning/mine.yaml\n")
     manifest = catalog.read(folder / "lightning" / "mine.yaml").manifest
     assert manifest["metadata"]["labels"] == {"trainer.kubeflow.org/framework": "lightning"}
     assert "torch" in manifest["spec"]["mlPolicy"]
@@ -226,7 +220,7 @@ def privileged(tmp_path: Path, **options: Any) -> tuple[dict[str, str], list[str
         return bool(options.get("yes"))
 
     wanted = options.get("with_exceptions", ())
-    code, _, err = answer(
+    code, _, err = answered(
         runtimes_new.run, "mine", folder=folder, ask=ask, with_exceptions=wanted, **PRIVILEGED
     )
     assert code == 0, err
@@ -265,7 +259,9 @@ def test_an_exception_is_copied_where_it_is_named_or_the_answer_is_yes(tmp_path:
 
 def test_the_example_of_a_new_runtime_with_an_image_of_its_own_runs_that_image(folder: Path) -> None:
     image = "ghcr.io/kubeflow/mine:1"
-    code, _, _ = answer(runtimes_new.run, "mine", framework="plain", purpose="x", image=image, folder=folder)
+    code, _, _ = answered(
+        runtimes_new.run, "mine", framework="plain", purpose="x", image=image, folder=folder
+    )
     text = (folder / "plain" / "mine.yaml").read_text()
     assert (code, text.count(f"image: {image}\n"), text.count("image: ")) == (0, 2, 2)
 
@@ -304,7 +300,7 @@ def test_what_cannot_be_written_is_said(
 ) -> None:
     asked = {"framework": "plain", "purpose": "x", **options}
     before = sorted(folder.rglob("*"))
-    assert answer(runtimes_new.run, name, folder=folder, **asked) == (2, "", message)
+    assert answered(runtimes_new.run, name, folder=folder, **asked) == (2, "", message)
     assert sorted(folder.rglob("*")) == before
 
 
@@ -319,17 +315,17 @@ def test_between_two_revisions_fields_differ(folder: Path) -> None:
     path.write_text(path.read_text().replace("numNodes: 1\n", "numNodes: 4\n"))
     (folder / "plain/plain.yaml").unlink()
     expected = "- plain\n~ torch-distributed\n    spec.mlPolicy.numNodes: 1 -> 4\n"
-    assert answer(runtimes_diff.run, since="HEAD", folder=folder) == (1, expected, "")
+    assert answered(runtimes_diff.run, since="HEAD", folder=folder) == (1, expected, "")
     git("commit", "--quiet", "-am", "second")
-    assert answer(runtimes_diff.run, since="HEAD", folder=folder) == (0, "", "Nothing differs.\n")
-    assert answer(runtimes_diff.run, since="HEAD~1", until="HEAD", folder=folder) == (1, expected, "")
-    assert answer(runtimes_diff.run, ["plain"], since="HEAD~1", folder=folder)[1] == "- plain\n"
+    assert answered(runtimes_diff.run, since="HEAD", folder=folder) == (0, "", "Nothing differs.\n")
+    assert answered(runtimes_diff.run, since="HEAD~1", until="HEAD", folder=folder) == (1, expected, "")
+    assert answered(runtimes_diff.run, ["plain"], since="HEAD~1", folder=folder)[1] == "- plain\n"
 
 
 def test_the_difference_is_there_as_json_too(folder: Path) -> None:
     path = folder / "torch/torch-distributed.yaml"
     path.write_text(path.read_text().replace("numNodes: 1\n", "numNodes: 4\n"))
-    _, out, _ = answer(runtimes_diff.run, since="HEAD", folder=folder, output=Output.JSON)
+    _, out, _ = answered(runtimes_diff.run, since="HEAD", folder=folder, output=Output.JSON)
     field = {"path": "spec.mlPolicy.numNodes", "before": 1, "after": 4}
     assert json.loads(out) == {
         "changes": [{"runtime": "torch-distributed", "kind": "changed", "fields": [field]}],
@@ -343,7 +339,7 @@ def test_a_digest_that_became_known_is_a_difference(folder: Path) -> None:
     (folder / "images.yaml").write_text(
         f"images:\n  - {{name: docker.io/library/busybox, tag: '1.37', digest: {digest}}}\n"
     )
-    _, out, _ = answer(runtimes_diff.run, since="HEAD", folder=folder)
+    _, out, _ = answered(runtimes_diff.run, since="HEAD", folder=folder)
     assert out.splitlines()[0] == "~ plain"
     assert f'.containers[node].image: "{image}" -> "{image}@{digest}"' in out
 
@@ -361,7 +357,7 @@ def test_a_digest_that_became_known_is_a_difference(folder: Path) -> None:
 def test_what_cannot_be_compared_is_said(
     folder: Path, wanted: list[str], options: dict[str, str], message: str
 ) -> None:
-    code, out, err = answer(runtimes_diff.run, wanted, folder=folder, **options)
+    code, out, err = answered(runtimes_diff.run, wanted, folder=folder, **options)
     assert (code, out, err[: len(message)]) == (2, "", message)
 
 
@@ -369,7 +365,7 @@ def test_a_revision_whose_catalog_is_broken_is_named(folder: Path) -> None:
     path = folder / "torch/torch-distributed.yaml"
     path.write_text(path.read_text().replace("\nkind: Cluster", "\nkind: "))
     git("commit", "--quiet", "-am", "broken")
-    code, _, err = answer(runtimes_diff.run, since="HEAD", until="HEAD", folder=folder)
+    code, _, err = answered(runtimes_diff.run, since="HEAD", until="HEAD", folder=folder)
     assert (code, err.partition("yaml:")[0]) == (2, "at HEAD: torch/torch-distributed.")
 
 

@@ -1,12 +1,12 @@
 """`trainyard runtimes jobs`: the jobs on a runtime, each with the content of it that it has."""
 
-import io
 import json
 from typing import Any
 
 import pytest
 
 from tests.support import objects
+from tests.support.answers import answered
 from tests.support.fake_api import FakeApi
 from tests.support.fake_api import run as run_test
 from trainyard_cli.answers import Output
@@ -33,9 +33,7 @@ def answer(
 
     monkeypatch.setattr(runtimes_jobs, "_asked", asked)
     monkeypatch.setattr(connection, "load", lambda *_: Credentials("http://127.0.0.1:1", None))
-    out, err = io.StringIO(), io.StringIO()
-    code = runtimes_jobs.run("plain", out=out, err=err, **options)
-    return code, out.getvalue(), err.getvalue()
+    return answered(runtimes_jobs.run, "plain", **options)
 
 
 def test_each_job_has_the_newest_content_an_older_one_or_none_yet(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,10 +76,10 @@ def test_what_nobody_knows_or_may_see_is_said(monkeypatch: pytest.MonkeyPatch) -
     assert answer(monkeypatch, OTHER, newest="") == (2, "", said)
     code, _, err = answer(monkeypatch, NEXT, unseen={"jobsets": "you are not allowed to list them"})
     assert (code, err) == (0, "Could not see jobsets: you are not allowed to list them\n")
-    out, err_ = io.StringIO(), io.StringIO()
     monkeypatch.undo()
-    assert runtimes_jobs.run("plain", kubeconfig="/no/such/file", out=out, err=err_) == 2
-    assert "/no/such/file" in err_.getvalue()
+    code, out, err = answered(runtimes_jobs.run, "plain", kubeconfig="/no/such/file")
+    assert (code, out) == (2, "")
+    assert "/no/such/file" in err
 
 
 def test_the_newest_content_is_the_revision_that_the_operator_would_record() -> None:

@@ -21,6 +21,7 @@ import yaml
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from trainyard_api.errors import UserError
 from trainyard_cli.commands import impact
 from trainyard_cli.files import stackfile
 from trainyard_cli.main import app
@@ -191,7 +192,7 @@ def test_a_command_asks_the_server_of_its_stack_and_no_other(
 ) -> None:
     words = [*command[0].split(), *words_of(CONNECTING[command[0]]), *command[1:]]
     result = CliRunner().invoke(app, words)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit | UserError), result.output
     assert asked["staging"] == [], result.output
     assert asked["prod"], result.output
 

@@ -7,6 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from tests.support.answers import answered
 from tests.support.rendered import JOB, RUNTIME
 from trainyard_api import documents
 from trainyard_cli.commands.validate import command, run
@@ -43,10 +44,8 @@ def call(tmp_path):
         for file, text in zip(files, texts, strict=True):
             if text is not None:
                 file.write_text(text)
-        out, err = io.StringIO(), io.StringIO()
-        code = run(files, catalog=tmp_path / "catalog", out=out, err=err)
-        answer = json.loads(out.getvalue()) if out.getvalue() else None
-        return code, answer, err.getvalue().replace(f"{tmp_path}/", "")
+        code, out, err = answered(run, files, catalog=tmp_path / "catalog")
+        return code, json.loads(out) if out else None, err.replace(f"{tmp_path}/", "")
 
     return call
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.answers import answered
 from trainyard_cli.commands import verify
 from trainyard_cli.commands.lint import Format
 
@@ -36,10 +37,8 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def answer(clone: Path, **options: Any) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
     folders: dict[str, Any] = {"catalog_folder": clone / "runtimes", "stacks_folder": clone / "stacks"}
-    code = verify.run(today=TODAY, out=out, err=err, **folders, **options)
-    return code, out.getvalue(), err.getvalue()
+    return answered(verify.run, today=TODAY, **folders, **options)
 
 
 def refused(clone: Path, level: str = "mandatory", **options: Any) -> list[str]:

@@ -1,6 +1,5 @@
 """Which stacks a change touches, as a table; and what `trainyard stacks` says of it."""
 
-import io
 import os
 import subprocess
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.answers import answered
 from trainyard_cli.commands import stacks
 from trainyard_delivery import stack_names
 from trainyard_platform.errors import PlatformError
@@ -86,9 +86,7 @@ def written(name: str, text: str = "x\n") -> None:
 
 
 def answer(**options: Any) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    code = stacks.run(folder=Path("stacks"), out=out, err=err, **options)
-    return code, out.getvalue(), err.getvalue()
+    return answered(stacks.run, folder=Path("stacks"), **options)
 
 
 def test_all_stacks_are_printed_as_json_on_one_line(clone: Path) -> None:

@@ -68,7 +68,7 @@ def test_what_is_held_outlives_that_it_is_dropped_elsewhere() -> None:
 
 FILL = """
 import json, sys
-from trainyard_operator.core import revisions
+from trainyard_operator.core.decide import revisions
 from trainyard_operator.core.model import Runtime
 from trainyard_operator.core.decide.views import revision_of, runtime_of, trainjob_of
 from trainyard_operator.watch.cache import Cache, Key

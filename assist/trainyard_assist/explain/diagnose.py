@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any, Final, TypeVar
 
 from trainyard_api import names
+from trainyard_api.printable import clean
 from trainyard_api.reasons import Reason
 
 from . import read, text, walk
@@ -129,7 +130,7 @@ def _clean(value: T) -> T:
     if isinstance(value, Enum):
         return value
     if isinstance(value, str):
-        made = text.clean(value)
+        made = clean(value)
     elif isinstance(value, tuple):
         made = tuple(_clean(item) for item in value)
     elif is_dataclass(value) and not isinstance(value, type):

@@ -1,4 +1,4 @@
-"""Text from a cluster, made safe to print: its author may be hostile."""
+"""Logs, lists and durations as `explain` prints them. The author of a log may be hostile."""
 
 from __future__ import annotations
 
@@ -7,18 +7,10 @@ from typing import Final
 
 from trainyard_api.printable import printable
 
-LONGEST: Final = 1000
-"""Characters of a message."""
 LONGEST_LINE: Final = 300
 """Characters of a line of a log."""
 LINES: Final = 10
 """Lines of a log."""
-
-
-def clean(text: str, longest: int = LONGEST) -> str:
-    """The text on one line, without terminal controls, cut to `longest` characters."""
-    shown = printable(text[: longest * 4]).rstrip()
-    return shown if len(shown) <= longest else shown[: longest - 3] + "..."
 
 
 def tail(text: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from trainyard_api import names
 from trainyard_api.documents import Document
-from trainyard_api.errors import FieldError, FieldPath, InvalidFieldError
+from trainyard_api.errors import FieldError, FieldPath, InvalidFieldError, UserError
 from trainyard_operator.core.admit import validation
 from trainyard_operator.core.model import Json
 
@@ -53,7 +53,7 @@ _MOST_ITEMS: Final = 128
 _LONGEST_IMAGE: Final = 500
 
 
-class NothingToMigrateError(ValueError):
+class NothingToMigrateError(UserError, ValueError):
     """The documents hold no job and no runtime of a known API."""
 
 

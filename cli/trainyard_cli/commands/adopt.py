@@ -16,13 +16,14 @@ from typing import Annotated, Any, Final, TextIO
 import typer
 
 from trainyard_api import names
+from trainyard_api.errors import UserError
+from trainyard_api.printable import clean
 from trainyard_assist import takeover
-from trainyard_assist.explain.text import clean
 from trainyard_assist.takeover.model import NAMESPACE, Level
 from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import CredentialsError
 
-from ..answers import CANNOT_ASK, FINE, REFUSED, Output
+from ..answers import FINE, REFUSED, Output
 from ..cluster import connection
 from ..cluster.takeover import carry_out, observe
 from ..files.manifests import CATALOG
@@ -46,8 +47,10 @@ def run(
 ) -> int:
     """Print the state and the steps, and carry them out with `yes`; returns the exit code.
 
-    0: it can be done, or is done; 1: something must be fixed first; 2: the
-    cluster could not be queried, or refused a step, which goes to `err`.
+    0: it can be done, or is done; 1: something must be fixed first.
+
+    Raises:
+        UserError: The cluster could not be queried, or refused a step.
     """
     out, err = out or sys.stdout, err or sys.stderr
     done: list[takeover.Step] = []
@@ -76,8 +79,7 @@ def run(
     except (CredentialsError, ApiError, TimeoutError) as error:
         why = "a Deployment takes too long; see its pods" if isinstance(error, TimeoutError) else str(error)
         again = "; the steps so far are done, and the same command continues from there" if yes else ""
-        print(clean(f"{why}{again}"), file=err)
-        return CANNOT_ASK
+        raise UserError(clean(f"{why}{again}")) from error
     out.write(as_json(plan, done) if output is Output.JSON else _lines(_outcome(plan, done)))
     return REFUSED if plan.refused else FINE
 

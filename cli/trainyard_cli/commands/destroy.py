@@ -13,15 +13,15 @@ from typing import Annotated, Final, TextIO
 
 import typer
 
-from trainyard_assist.explain.text import clean
+from trainyard_api.errors import UserError
+from trainyard_api.printable import clean
 from trainyard_delivery import pulumi_state
 from trainyard_delivery.rollout import removal, words
 from trainyard_delivery.rollout.events import Step, Violation
 from trainyard_kube.client import ApiError, NotFoundError
 from trainyard_kube.credentials import Credentials, CredentialsError
-from trainyard_platform.errors import PlatformError
 
-from ..answers import CANNOT_ASK, FINE, REFUSED
+from ..answers import FINE, REFUSED
 from ..cluster import connection
 from ..cluster.workloads import Seen, look
 from ..files import rendering, stackfile
@@ -50,28 +50,24 @@ def run(
     Unless `yes` is set, `ask` gets a question and answers whether to go on; with
     `dry_run` nothing is deleted, and with `exclude_protected` no protected node
     group. With `verbose`, Pulumi prints its own output while it deletes. The
-    exit code is Pulumi's; 1: nothing is deleted, because nobody has said yes;
-    2: it cannot be said what there is, which goes to `err`.
+    exit code is Pulumi's; 1: nothing is deleted, because nobody has said yes.
+
+    Raises:
+        UserError: It cannot be said what there is, or Pulumi cannot be run.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    try:
-        credentials = target(stack, kubeconfig, context)
-        settings = stackfile.read_as_pulumi(stack)
-        state = rendering.rolled_out(stack)
-    except (PlatformError, CredentialsError) as error:
-        print(clean(str(error)), file=err)
-        return CANNOT_ASK
+    credentials = target(stack, kubeconfig, context)
+    settings = stackfile.read_as_pulumi(stack)
+    state = rendering.rolled_out(stack)
     kubeconfig_of_file, context_of_file = connection.choose(settings.cluster, None, None)
     rolled_out = pulumi_state.provider(state)
     if wrong := removal.contradictions(rolled_out, kubeconfig_of_file, context_of_file):
-        print(*map(clean, wrong), sep="\n", file=err)
-        return CANNOT_ASK
+        raise UserError("\n".join(map(clean, wrong)))
     print(clean(f"{stack}: {credentials.server} ({credentials.source})"), file=out, flush=True)
     try:
         seen = _look(credentials)
     except (CredentialsError, ApiError) as error:
-        print(clean(f"Could not see the TrainJobs, so nothing is deleted: {error}"), file=err)
-        return CANNOT_ASK
+        raise UserError(clean(f"Could not see the TrainJobs, so nothing is deleted: {error}")) from error
     its = {"KUBECONFIG": kubeconfig} if kubeconfig else {}
     only = [_UNPROTECTED] if exclude_protected else []
     steps: list[Step] = []
@@ -101,8 +97,7 @@ def run(
             command = ["destroy", "--yes", "--skip-preview", *only]
             code = pulumi(command, stack, None if verbose else teller, its | {**few_checkpoints(stack)})
     except OSError as error:
-        print(f"pulumi cannot be run: {error.strerror}", file=err)
-        return CANNOT_ASK
+        raise UserError(f"pulumi cannot be run: {error.strerror}") from error
     if code == FINE:
         print(*map(clean, removal.afterwards(stack, steps)), sep="\n", file=out)
     return code

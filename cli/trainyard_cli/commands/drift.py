@@ -18,18 +18,17 @@ from typing import Annotated, Any, Final, TextIO
 
 import typer
 
-from trainyard_assist.explain.text import clean
+from trainyard_api.printable import clean
 from trainyard_delivery import shown
 from trainyard_delivery.drift import expected, writers
 from trainyard_delivery.drift.comparison import Row
 from trainyard_delivery.drift.differences import ABSENT
 from trainyard_delivery.drift.verdicts import Ref, State, Verdict, exit_code
-from trainyard_kube.client import ApiError
-from trainyard_kube.credentials import Credentials, CredentialsError
+from trainyard_kube.credentials import Credentials
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.drift import Drift
 
-from ..answers import CANNOT_ASK, Output, write_json
+from ..answers import Output, write_json
 from ..cluster import connection, drift_unmanaged
 from ..cluster.drift_judge import judge, put_right
 from ..cluster.drift_unmanaged import Beside
@@ -67,8 +66,11 @@ def run(
 
     With `repair` it then repairs them, except the objects that `keep` names.
     What git says is rendered, or is in the `state` of a roll-out that has just ended.
-    0: there is no drift. 1: there is. 2: one object or all could not be
-    judged; the reason goes to `out` with the object, or to `err`.
+    0: there is no drift. 1: there is. 2: an object could not be judged; the reason goes to `out`, with the
+    object.
+
+    Raises:
+        UserError: None could be judged.
     """
     out, err = out or sys.stdout, err or sys.stderr
 
@@ -80,18 +82,14 @@ def run(
         if number:
             print(f"Repairing {number} of them ...", file=err)
 
-    try:
-        settings = stackfile.read_as_pulumi(stack)  # reports mistakes without Pulumi's words around them
-        credentials = connection.of_stack(settings.cluster, kubeconfig, context)
-        manifests = expected.objects(state() if state is not None else _rendered(stack, err))
-        kept = _named(keep, manifests)
-        print(f"Comparing {len(manifests)} objects with the cluster ...", file=err)
-        verdicts, beside = asyncio.run(
-            _judged(credentials, manifests, settings.drift, kept, tell if repair else None)
-        )
-    except (PlatformError, CredentialsError, ApiError) as error:
-        print(error if isinstance(error, PlatformError) else clean(str(error)), file=err)
-        return CANNOT_ASK
+    settings = stackfile.read_as_pulumi(stack)  # reports mistakes without Pulumi's words around them
+    credentials = connection.of_stack(settings.cluster, kubeconfig, context)
+    manifests = expected.objects(state() if state is not None else _rendered(stack, err))
+    kept = _named(keep, manifests)
+    print(f"Comparing {len(manifests)} objects with the cluster ...", file=err)
+    verdicts, beside = asyncio.run(
+        _judged(credentials, manifests, settings.drift, kept, tell if repair else None)
+    )
     value = document(stack, verdicts, beside)
     if output is Output.JSON:
         write_json(value, out)

@@ -16,13 +16,14 @@ from typing import Annotated, Any, Final, TextIO
 import typer
 
 from trainyard_api import names
+from trainyard_api.errors import UserError
+from trainyard_api.printable import clean
 from trainyard_assist.explain import Diagnosis, State, explain
-from trainyard_assist.explain.text import clean
 from trainyard_kube.client import ApiError, NotFoundError
-from trainyard_kube.credentials import Credentials, CredentialsError
+from trainyard_kube.credentials import Credentials
 from trainyard_operator.core.decide.last_lines import Kept
 
-from ..answers import CANNOT_ASK, FINE, REFUSED, Output
+from ..answers import FINE, REFUSED, Output
 from ..cluster import connection, last_lines
 from ..cluster.observe import is_name, observe
 from ..options import Context, Kubeconfig, Printed
@@ -42,37 +43,32 @@ def run(
     output: Output = Output.TEXT,
     logs: bool = False,
     out: TextIO | None = None,
-    err: TextIO | None = None,
 ) -> int:
     """Print why the TrainJob does not run; returns the exit code.
 
-    0: nothing is wrong; 1: something holds it up, or it has failed; 2: the
-    cluster could not be queried, which goes to `err`. With `logs`, what is kept
-    of the last failed attempt's logs is printed too.
+    0: nothing is wrong; 1: something holds it up, or it has failed. With
+    `logs`, what is kept of the last failed attempt's logs is printed too.
+
+    Raises:
+        UserError: The cluster could not be queried, or has no such TrainJob.
     """
-    out, err = out or sys.stdout, err or sys.stderr
+    out = out or sys.stdout
     for name in (job, namespace):
         if name is not None and not is_name(name):
-            print(f"{name!r} is not a valid name of an object", file=err)
-            return CANNOT_ASK
+            raise UserError(f"{name!r} is not a valid name of an object")
+    credentials = connection.load_or_sandbox(kubeconfig, context)
+    where = namespace or credentials.namespace
     try:
-        credentials = connection.load_or_sandbox(kubeconfig, context)
-        where = namespace or credentials.namespace
         diagnosis, kept = asyncio.run(_diagnose(credentials, where, job, operator_namespace, logs=logs))
-    except CredentialsError as error:
-        print(clean(str(error)), file=err)
-        return CANNOT_ASK
     except NotFoundError as error:
         reason = (
             "the cluster does not know TrainJobs"
             if error.resource_missing
             else f"namespace {where} has none of this name"
         )
-        print(clean(f"TrainJob {job} is not found: {reason}"), file=err)
-        return CANNOT_ASK
+        raise UserError(clean(f"TrainJob {job} is not found: {reason}")) from error
     except ApiError as error:
-        print(clean(f"{credentials.source}: {error}"), file=err)
-        return CANNOT_ASK
+        raise UserError(clean(f"{credentials.source}: {error}")) from error
     out.write(as_json(diagnosis, kept) if output is Output.JSON else as_text(diagnosis, kept))
     return FINE if diagnosis.state in (State.COMPLETE, State.RUNNING, State.STARTING) else REFUSED
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from trainyard_assist.explain.text import clean
+from trainyard_api.printable import clean
 from trainyard_operator.core.decide.last_lines import Kept, Lines
 
 _DIGITS: Final = 9

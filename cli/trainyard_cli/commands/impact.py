@@ -17,11 +17,10 @@ from typing import Annotated, Any, Final, TextIO
 
 import typer
 
-from trainyard_assist.explain.text import clean
+from trainyard_api.printable import clean
 from trainyard_delivery import consequences, shown
 from trainyard_delivery import impact as core
-from trainyard_kube.client import ApiError
-from trainyard_kube.credentials import Credentials, CredentialsError
+from trainyard_kube.credentials import Credentials
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import stack_runtimes
 from trainyard_platform.errors import PlatformError
@@ -29,7 +28,7 @@ from trainyard_platform.stack.settings import StackSettings
 from trainyard_policies.lint.files import CannotLintError, at_revision, left, root
 from trainyard_policies.lint.files import changes as changed_files
 
-from ..answers import CANNOT_ASK, FINE, Output, write_json
+from ..answers import FINE, Output, write_json
 from ..cluster import connection
 from ..cluster.workloads import Seen, look
 from ..files import stackfile
@@ -49,23 +48,20 @@ def run(
     context: str | None = None,
     output: Output = Output.TEXT,
     out: TextIO | None = None,
-    err: TextIO | None = None,
 ) -> int:
     """Print what has changed for a stack, and what that does to which TrainJob; returns the exit code.
 
-    0: it is printed, even if there is nothing; 2: git, a file or the cluster
-    could not be read, which goes to `err`.
+    0: it is printed, even if there is nothing.
+
+    Raises:
+        UserError: Git, a file or the cluster could not be read.
     """
-    out, err = out or sys.stdout, err or sys.stderr
-    try:
-        before, after = asked(stack, since)
-        changes, also = core.changes(before.objects, after.objects), unjudged(since)
-        seen = Seen()
-        if changes:
-            seen = asyncio.run(_look(_credentials(stack, before, after, kubeconfig, context), changes))
-    except (CannotLintError, PlatformError, CredentialsError, ApiError) as error:
-        print(error if isinstance(error, PlatformError) else clean(str(error)), file=err)
-        return CANNOT_ASK
+    out = out or sys.stdout
+    before, after = asked(stack, since)
+    changes, also = core.changes(before.objects, after.objects), unjudged(since)
+    seen = Seen()
+    if changes:
+        seen = asyncio.run(_look(_credentials(stack, before, after, kubeconfig, context), changes))
     value = document(stack, since, changes, seen, also, advice=new_advice(before.settings, after.settings))
     if output is Output.JSON:
         write_json(value, out)

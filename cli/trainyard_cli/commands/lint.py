@@ -19,6 +19,7 @@ import typer
 
 from trainyard_api import names, similar
 from trainyard_api.documents import Document, DocumentError, items, parse
+from trainyard_api.errors import UserError
 from trainyard_assist.offline import inside_others
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import files as catalog
@@ -68,24 +69,22 @@ def run(
 ) -> int:
     """Print what the rules say about the manifests in `paths`; returns the exit code.
 
-    0: nothing mandatory; 1: something mandatory; 2: a file, the stack or git
-    could not be read, which goes to `err` with `file:line`; the others are
-    still checked.
+    0: nothing mandatory; 1: something mandatory; 2: a file could not be read,
+    which goes to `err` with `file:line`; the others are still checked.
+
+    Raises:
+        UserError: The stack or git could not be read.
     """
     out, err = out or sys.stdout, err or sys.stderr
     today = today or date.today()
-    try:
-        chosen = linted.find(paths or [near(CATALOG)])
-        gate: _Gate = _Gate(today, Images(catalog_images.load(CATALOG)))
-        if stack:
-            gate = _of_stack(stack, chosen, since, gate)
-        if since is not None:
-            chosen = linted.changed(chosen, since)
-    except (CannotLintError, PlatformError) as error:
-        print(error, file=err)
-        return CANNOT_ASK
+    chosen = linted.find(paths or [near(CATALOG)])
+    gate: _Gate = _Gate(today, Images(catalog_images.load(CATALOG)))
+    if stack:
+        gate = _of_stack(stack, chosen, since, gate)
+    if since is not None:
+        chosen = linted.changed(chosen, since)
     documents: dict[Path, Sequence[Document]] = {}
-    problems: list[Exception] = []
+    problems: list[UserError] = []
     for path in chosen:
         try:
             documents[path] = _read(path, linted.read(path))
@@ -93,7 +92,7 @@ def run(
             problems.append(error)
     if fix:
         for path, repaired in _fixed(documents, gate, err):
-            if isinstance(repaired, Exception):
+            if isinstance(repaired, UserError):
                 problems.append(repaired)
                 del documents[path]
             else:
@@ -107,7 +106,7 @@ def run(
     ]
     result = result.with_entries(misplaced)
     for problem in (*problems, *wrong):
-        print(problem, file=err)
+        print(problem.shown, file=err)
     out.write(formats.FORMATS[style](result, root()))
     print(formats.summary(result), file=err)
     if problems or wrong:
@@ -115,13 +114,12 @@ def run(
     return REFUSED if result.refuses else FINE
 
 
-def explain(rule: str, out: TextIO | None = None, err: TextIO | None = None) -> int:
-    """Describe a rule; returns the exit code, 2 if there is none of that name."""
-    out, err = out or sys.stdout, err or sys.stderr
+def explain(rule: str, out: TextIO | None = None) -> int:
+    """Describe a rule; returns the exit code. Raises `UserError` if there is none of that name."""
+    out = out or sys.stdout
     if rule not in rules.BY_ID:
         hint = similar.hint(rule, rules.BY_ID)
-        print(f"there is no rule {rule} (there are: {', '.join(rules.BY_ID)}){hint}", file=err)
-        return CANNOT_ASK
+        raise UserError(f"there is no rule {rule} (there are: {', '.join(rules.BY_ID)}){hint}")
     out.write(formats.explanation(rules.BY_ID[rule]))
     return FINE
 
@@ -285,12 +283,12 @@ def stack_file(name: str) -> Path:
 
 def _fixed(
     documents: Mapping[Path, Sequence[Document]], gate: _Gate, out: TextIO
-) -> list[tuple[Path, Sequence[Document] | Exception]]:
+) -> list[tuple[Path, Sequence[Document] | UserError]]:
     """Files that were repaired, with what they hold now, or with why they could not be."""
     if isinstance(gate, _StackGate):
         every = [document for held in documents.values() for document in held]
         gate = replace(gate, its_own=frozenset(gate.caused(every)))
-    results: list[tuple[Path, Sequence[Document] | Exception]] = []
+    results: list[tuple[Path, Sequence[Document] | UserError]] = []
     for path in documents:
         try:
             text, made = repair.repaired(linted.read(path), str(path), gate.repairs)

@@ -17,13 +17,14 @@ import typer
 
 from trainyard_api import documents, names
 from trainyard_api.documents import Document
+from trainyard_api.errors import UserError
 from trainyard_assist.migrate import convert
 from trainyard_assist.migrate.convert import Outcome
 from trainyard_assist.offline import DEFAULT_NAMESPACE
 
-from ..answers import CANNOT_ASK, FINE, REFUSED
+from ..answers import FINE, REFUSED
 from ..files import manifests
-from ..files.manifests import CATALOG, UsageError, read
+from ..files.manifests import CATALOG, read
 from ..options import DefaultNamespace
 
 STDIN: Final = Path("-")
@@ -50,20 +51,18 @@ def run(
 ) -> int:
     """Print what the jobs in `files` turn into, or write it to `output_dir`; returns the exit code.
 
-    0: everything is carried over; 1: something is not, which the notes say;
-    2: the files cannot be read or hold nothing to migrate, or a file that
-    would be written exists; that goes to `err`, with `file:line`.
+    0: everything is carried over; 1: something is not, which the notes say.
+
+    Raises:
+        UserError: The files cannot be read or hold nothing to migrate, or a file that would be written
+            exists; with `file:line`.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    try:
-        texts = (_piped(stdin or sys.stdin) if file == STDIN else read([file]) for file in files)
-        given = [document for text in texts for document in text]
-        outcomes = convert.migrate(given, manifests.catalog(catalog), namespace, ended=finished)
-        if output_dir is not None:
-            _write(outcomes, files, output_dir)
-    except (UsageError, documents.DocumentError, convert.NothingToMigrateError) as error:
-        print(error, file=err)
-        return CANNOT_ASK
+    texts = (_piped(stdin or sys.stdin) if file == STDIN else read([file]) for file in files)
+    given = [document for text in texts for document in text]
+    outcomes = convert.migrate(given, manifests.catalog(catalog), namespace, ended=finished)
+    if output_dir is not None:
+        _write(outcomes, files, output_dir)
     if output is Output.JSON:
         json.dump(_report(outcomes), out, indent=2)
         out.write("\n")
@@ -108,7 +107,7 @@ def _piped(stdin: TextIO) -> Sequence[Document]:
     try:
         return documents.parse(stdin.read(), "stdin")
     except UnicodeDecodeError as error:
-        raise UsageError("stdin:1: not UTF-8") from error
+        raise UserError("stdin:1: not UTF-8") from error
 
 
 def _text(outcomes: Iterable[Outcome]) -> str:
@@ -123,22 +122,22 @@ def _text(outcomes: Iterable[Outcome]) -> str:
 
 
 def _write(outcomes: Sequence[Outcome], files: Sequence[Path], folder: Path) -> None:
-    """Write one file for each source, with its name; raises `UsageError` before writing anything."""
+    """Write one file for each source, with its name; raises `UserError` before writing anything."""
     sources = {"stdin" if file == STDIN else str(file): file for file in files}
     targets: dict[Path, str] = {}
     for source, file in sources.items():
         target = folder / ("stdin.yaml" if file == STDIN else file.name)
         if target in targets:
-            raise UsageError(f"{source}: would be written to {target}, like {targets[target]}")
+            raise UserError(f"{source}: would be written to {target}, like {targets[target]}")
         if target.exists():
-            raise UsageError(f"{target}: exists, and is not overwritten")
+            raise UserError(f"{target}: exists, and is not overwritten")
         targets[target] = source
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for target, source in targets.items():
             target.write_text(_text(one for one in outcomes if one.source == source), encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{error.filename}: {error.strerror}") from error
+        raise UserError(f"{error.filename}: {error.strerror}") from error
 
 
 def _runtimes(outcomes: Iterable[Outcome]) -> Iterator[str]:

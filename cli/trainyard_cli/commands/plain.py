@@ -17,35 +17,33 @@ from typing import Annotated, TextIO
 import typer
 
 from trainyard_api import documents
+from trainyard_api.errors import UserError
 from trainyard_delivery import plain_manifests
-from trainyard_platform.errors import PlatformError
 
-from ..answers import CANNOT_ASK, FINE
+from ..answers import FINE
 from ..files import rendering, stackfile
 from ..files.stackfile import STACKS
 
 
-def run(stack: str, target: Path, *, out: TextIO | None = None, err: TextIO | None = None) -> int:
+def run(stack: str, target: Path, *, out: TextIO | None = None) -> int:
     """Write the manifests of a stack into `target/wave-NN/`; returns the exit code.
 
-    0: they are written, and `out` has their number; 2: there is a problem with
-    the stack file, Pulumi or the folder, which goes to `err`.
+    0: they are written, and `out` has their number.
+
+    Raises:
+        UserError: There is a problem with the stack file, Pulumi or the folder.
     """
-    out, err = out or sys.stdout, err or sys.stderr
+    out = out or sys.stdout
+    # Reports mistakes without Pulumi's words around them.
+    plain_manifests.check(stackfile.read(stack, STACKS))
     try:
-        # Reports mistakes without Pulumi's words around them.
-        plain_manifests.check(stackfile.read(stack, STACKS))
         with TemporaryDirectory() as folder:
             manifests = plain_manifests.waves(
                 rendering.state(stack, STACKS / f"Pulumi.{stack}.yaml", Path(folder))
             )
         _write(manifests, target)
-    except PlatformError as error:
-        print(error, file=err)
-        return CANNOT_ASK
     except OSError as error:
-        print(f"{target}: {error.strerror}", file=err)
-        return CANNOT_ASK
+        raise UserError(f"{target}: {error.strerror}") from error
     count = 1 + max((placed.wave for placed in manifests), default=-1)
     print(f"{target}: {len(manifests)} objects in {count} waves", file=out)
     return FINE

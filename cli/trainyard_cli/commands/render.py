@@ -14,14 +14,15 @@ from typing import Annotated, TextIO
 import typer
 
 from trainyard_api import documents
+from trainyard_api.errors import UserError
 from trainyard_assist import offline
 from trainyard_assist import render as core
 from trainyard_assist.offline import DEFAULT_NAMESPACE
 from trainyard_operator.core.build import info, plugins
 
-from ..answers import CANNOT_ASK, FINE, REFUSED
+from ..answers import FINE
 from ..files import manifests
-from ..files.manifests import CATALOG, UsageError, read
+from ..files.manifests import CATALOG, read
 from ..options import DefaultNamespace, Files
 
 
@@ -38,23 +39,18 @@ def run(
 ) -> int:
     """Print the child objects of the TrainJobs in `files` as YAML documents; returns the exit code.
 
-    0: printed; 1: they cannot be built; 2: the files cannot be read, hold no
-    TrainJob, or a feature gate is unknown. Errors go to `err`, with
-    `file:line` where there is one.
+    0: they are printed.
+
+    Raises:
+        UserError: They cannot be built (exit code 1), the files cannot be read or hold no TrainJob, or a
+            feature gate is unknown; with `file:line` where there is one.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    try:
-        gates = _feature_gates(feature_gates)
-        given = list(documents.items(read(files)))
-        runtimes = manifests.catalog(catalog)
-        settings = info.Settings(gates, operator_namespace, service_name)
-        children = core.render(given, runtimes, settings, namespace)
-    except (UsageError, documents.DocumentError, core.NothingToRenderError) as error:
-        print(error, file=err)
-        return CANNOT_ASK
-    except core.RenderError as error:
-        print(error, file=err)
-        return REFUSED
+    gates = _feature_gates(feature_gates)
+    given = list(documents.items(read(files)))
+    runtimes = manifests.catalog(catalog)
+    settings = info.Settings(gates, operator_namespace, service_name)
+    children = core.render(given, runtimes, settings, namespace)
     out.write(documents.dump(children))
     for sentence in (*offline.generated_names(given), *offline.inside_others(given)):
         print(sentence, file=err)
@@ -92,9 +88,9 @@ def _feature_gates(text: str) -> frozenset[str]:
     for entry in filter(None, text.split(",")):
         name, _, value = entry.partition("=")
         if name not in gates:
-            raise UsageError(f"unknown feature gate {name}; known: {', '.join(sorted(gates)) or 'none'}")
+            raise UserError(f"unknown feature gate {name}; known: {', '.join(sorted(gates)) or 'none'}")
         if value not in ("true", "false"):
-            raise UsageError(f"feature gate {name} must be true or false")
+            raise UserError(f"feature gate {name} must be true or false")
         if value == "true":
             on.add(name)
     return frozenset(on)

@@ -21,7 +21,7 @@ import typer
 
 from trainyard_api import names
 from trainyard_api.documents import DocumentError, parse
-from trainyard_assist.explain.text import clean
+from trainyard_api.printable import clean
 from trainyard_delivery import impact as core
 from trainyard_delivery import stack_names
 from trainyard_delivery.replacements import of_stack
@@ -29,10 +29,10 @@ from trainyard_delivery.rollout.outcome import Outcome
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.settings import StackSettings
 from trainyard_policies.lint import granted
-from trainyard_policies.lint.files import CannotLintError, at_revision, changes, left
+from trainyard_policies.lint.files import at_revision, changes, left
 from trainyard_policies.settings import Policies
 
-from ..answers import CANNOT_ASK, FINE
+from ..answers import FINE
 from ..cluster.workloads import Seen
 from ..files import outcomes
 from ..files.manifests import CATALOG
@@ -60,8 +60,7 @@ def run(
 ) -> int:
     """Print what has changed since, as Markdown; returns the exit code.
 
-    0: it is printed, whatever it says; 2: git or the folders cannot be read,
-    which goes to `err`. So does why the outcome of a preview cannot be read.
+    0: it is printed, whatever it says. Why the outcome of a preview cannot be read goes to `err`.
 
     Args:
         since: The revision from which this branch left.
@@ -72,29 +71,28 @@ def run(
         stacks_folder: The stack files.
         today: The date to compare the ends of exceptions with.
         out: Where to print.
-        err: Where to say why nothing is printed.
+        err: Where to say what cannot be read.
+
+    Raises:
+        UserError: Git or the folders cannot be read.
     """
     out, err = out or sys.stdout, err or sys.stderr
     today = today or date.today()
-    try:
-        changed = changes(since)
-        names_of = [name for name in stack_names.stacks(stacks_folder) if name != verify.SANDBOX]
-        found, _ = verify.look(
-            since=since, catalog_folder=catalog_folder, stacks_folder=stacks_folder, today=today
-        )
-        stacks = [_stack(name, since, results, today) for name in stack_names.touched(names_of, changed)]
-        change = Change(
-            found,
-            stacks,
-            not_installed=_not_installed(changed, since, stacks, catalog_folder, today),
-            removed=_gone(changed, stacks_folder),
-            unjudged=impact.unjudged(since),
-            asked=results is not None,
-            run=address,
-        )
-    except (CannotLintError, PlatformError) as error:
-        print(error, file=err)
-        return CANNOT_ASK
+    changed = changes(since)
+    names_of = [name for name in stack_names.stacks(stacks_folder) if name != verify.SANDBOX]
+    found, _ = verify.look(
+        since=since, catalog_folder=catalog_folder, stacks_folder=stacks_folder, today=today
+    )
+    stacks = [_stack(name, since, results, today) for name in stack_names.touched(names_of, changed)]
+    change = Change(
+        found,
+        stacks,
+        not_installed=_not_installed(changed, since, stacks, catalog_folder, today),
+        removed=_gone(changed, stacks_folder),
+        unjudged=impact.unjudged(since),
+        asked=results is not None,
+        run=address,
+    )
     out.write(report_markdown.text(change))
     for stack in stacks:
         if stack.preview is not None and stack.preview.not_read:

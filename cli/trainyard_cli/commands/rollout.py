@@ -17,7 +17,8 @@ from typing import Annotated, Final, TextIO
 
 import typer
 
-from trainyard_assist.explain.text import clean
+from trainyard_api.errors import UserError
+from trainyard_api.printable import clean
 from trainyard_delivery import impact, pulumi_state, replacements
 from trainyard_delivery.rollout import words
 from trainyard_delivery.rollout.events import Op, Step, Violation
@@ -26,7 +27,6 @@ from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import CredentialsError
 from trainyard_platform.errors import PlatformError
 
-from ..answers import CANNOT_ASK, FINE
 from ..cluster import connection, existing, foreign_namespaces, moves, queued_jobs, runtime_trials
 from ..cluster.workloads import Seen, look
 from ..files import outcomes, rendering, stackfile
@@ -61,19 +61,20 @@ def run(
     """Print how a stack's objects would change, and with `change` change them; returns Pulumi's exit code.
 
     With `repair`, then undo what others have added to its objects, except to those that `keep` names.
-    With `verbose`, Pulumi prints its own output, but for the preview before a change. If it cannot run,
-    the reason goes to `err`, with exit code 2. A tenant whose namespace belongs to another tool, jobs that
-    their queues would no longer hold and, in a preview, a runtime that the cluster would refuse go to `err`
-    with exit code 1. So does what would be replaced and holds jobs or quotas, unless `replace` names it; a
+    With `verbose`, Pulumi prints its own output, but for the preview before a change.
+    A tenant whose namespace belongs to another tool, jobs that their queues would no longer hold and, in a
+    preview, a runtime that the cluster would refuse go to `err` with exit code 1.
+    So does what would be replaced and holds jobs or quotas, unless `replace` names it; a
     preview only says it. So does a stack that was rolled out to another cluster than its file names now,
     unless `replace` names the fields that have changed: then the state first gets the new cluster.
-    What a preview comes to is also written to the file `outcome`, as JSON, however it ends; exit code 2
-    if it cannot be written.
+    What a preview comes to is also written to the file `outcome`, as JSON, however it ends.
+
+    Raises:
+        UserError: The stack file is wrong, Pulumi cannot be run, or `outcome` cannot be written.
     """
     out, err = out or sys.stdout, err or sys.stderr
     allowed = " ".join(replace).split()
-    if unwritten := _write(outcome, stack, outcomes.UNFINISHED, err):
-        return unwritten
+    _write(outcome, stack, outcomes.UNFINISHED)
     try:
         to = _to(stack, kubeconfig, context)
         move = moves.found(stack, kubeconfig, context)
@@ -83,12 +84,13 @@ def run(
             # An `up` may have to restore the webhook that judges runtimes.
             judges = not (change or expect_no_changes)
             refused = _refusals(stack, kubeconfig, context, err, runtimes=judges)
-    except PlatformError as error:
-        print(error, file=err)
-        return _write(outcome, stack, Outcome(errors=(clean(str(error)),)), err) or CANNOT_ASK
+    except UserError as error:
+        _write(outcome, stack, Outcome(errors=(clean(str(error)),)))
+        raise
     if refused:
         print(*map(clean, refused), sep="\n", file=err)
-        return _write(outcome, stack, Outcome(refusals=tuple(map(clean, refused))), err) or REFUSED
+        _write(outcome, stack, Outcome(refusals=tuple(map(clean, refused))))
+        return REFUSED
     # Policies check what git says; what the cluster already has passed them before.
     judged = ["--expect-no-changes"] if expect_no_changes else ["--policy-pack", POLICIES]
     try:
@@ -116,9 +118,9 @@ def run(
                 code = pulumi(update, stack, None if verbose else teller, its)
     except OSError as error:
         why = f"pulumi cannot be run: {error.strerror}"
-        print(why, file=err)
-        return _write(outcome, stack, Outcome(errors=(why,)), err) or CANNOT_ASK
-    code = _write(outcome, stack, _outcome(teller, code), err) or code
+        _write(outcome, stack, Outcome(errors=(why,)))
+        raise UserError(why) from error
+    _write(outcome, stack, _outcome(teller, code))
     if code or not repair:
         return code
     return drift.run(
@@ -133,15 +135,10 @@ def run(
     )
 
 
-def _write(file: Path | None, stack: str, outcome: Outcome, err: TextIO) -> int:
-    """Write what a preview comes to, if there is a file for it; returns an exit code, 0 unless that fails."""
-    try:
-        if file is not None:
-            outcomes.write(file, stack, outcome)
-    except PlatformError as error:
-        print(error, file=err)
-        return CANNOT_ASK
-    return FINE
+def _write(file: Path | None, stack: str, outcome: Outcome) -> None:
+    """Write what a preview comes to, if there is a file for it."""
+    if file is not None:
+        outcomes.write(file, stack, outcome)
 
 
 def _outcome(teller: Teller, code: int) -> Outcome:

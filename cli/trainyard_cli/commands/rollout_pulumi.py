@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple, TextIO
 
 from trainyard_api.pools import NODE_GROUPS
-from trainyard_assist.explain.text import clean
+from trainyard_api.printable import clean
 from trainyard_delivery.rollout import events, words
 from trainyard_delivery.rollout.events import Op, Severity, Step, Violation
 from trainyard_delivery.rollout.outcome import Outcome

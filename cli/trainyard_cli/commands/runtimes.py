@@ -25,7 +25,7 @@ from trainyard_platform.catalog.header import Header
 from trainyard_platform.errors import PlatformError
 
 from .. import on_demand
-from ..answers import CANNOT_ASK, FINE, Output, write_json, write_table
+from ..answers import FINE, Output, write_json, write_table
 from ..files import stackfile
 from ..files.manifests import CATALOG
 from ..on_demand import Listed
@@ -112,15 +112,10 @@ def run_list(
     output: Output = Output.TEXT,
     folder: Path = CATALOG,
     out: TextIO | None = None,
-    err: TextIO | None = None,
 ) -> int:
-    """Print the runtimes as a table or as JSON; returns the exit code, 2 if the catalog cannot be read."""
-    out, err = out or sys.stdout, err or sys.stderr
-    try:
-        matches = [entry for entry in entries(folder, stack) if framework in (None, entry.runtime.framework)]
-    except PlatformError as error:
-        print(error, file=err)
-        return CANNOT_ASK
+    """Print the runtimes as a table or as JSON; returns the exit code. Raises as `entries`."""
+    out = out or sys.stdout
+    matches = [entry for entry in entries(folder, stack) if framework in (None, entry.runtime.framework)]
     if output is Output.JSON:
         write_json([entry.document() for entry in matches], out)
         return FINE
@@ -143,15 +138,10 @@ def run_show(
     output: Output = Output.TEXT,
     folder: Path = CATALOG,
     out: TextIO | None = None,
-    err: TextIO | None = None,
 ) -> int:
-    """Describe a runtime; returns the exit code, 2 if there is none of that name."""
-    out, err = out or sys.stdout, err or sys.stderr
-    try:
-        entry = one_of(name, {entry.runtime.name: entry for entry in entries(folder, stack)})
-    except PlatformError as error:
-        print(error, file=err)
-        return CANNOT_ASK
+    """Describe a runtime; returns the exit code. Raises as `entries`, and as `one_of`."""
+    out = out or sys.stdout
+    entry = one_of(name, {entry.runtime.name: entry for entry in entries(folder, stack)})
     if output is Output.JSON:
         more = {
             "about": entry.header.about,

@@ -19,17 +19,18 @@ import msgspec
 import typer
 
 from trainyard_api import names
+from trainyard_api.errors import UserError
 from trainyard_assist import offline
-from trainyard_kube.client import ApiError, Client, NotFoundError
-from trainyard_kube.credentials import Credentials, CredentialsError
+from trainyard_kube.client import Client, NotFoundError
+from trainyard_kube.credentials import Credentials
 from trainyard_kube.resources import CLUSTER_TRAINING_RUNTIMES
 from trainyard_platform.catalog import changes as catalog_changes
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog.changes import ABSENT, Change, Kind
 from trainyard_platform.errors import PlatformError
-from trainyard_policies.lint.files import CannotLintError, at_revision
+from trainyard_policies.lint.files import at_revision
 
-from ..answers import CANNOT_ASK, FINE, REFUSED, Output
+from ..answers import FINE, REFUSED, Output
 from ..cluster import connection
 from ..files import stackfile
 from ..files.manifests import CATALOG
@@ -67,25 +68,20 @@ def run(
 ) -> int:
     """Print what differs; returns the exit code.
 
-    0: nothing; 1: something; 2: the cluster or git could not be queried, which
-    goes to `err`.
+    0: nothing; 1: something.
+
+    Raises:
+        UserError: There is no such runtime, or the cluster or git could not be queried.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    try:
-        if since is not None:
-            comparison = Comparison(
-                _at(since, folder), _at(until, folder) if until else _forms(of_stack(folder))
-            )
-        else:
-            credentials = connection.of_stack(stackfile.cluster_of(stack), kubeconfig, context)
-            comparison = asyncio.run(_with_cluster(_forms(_expected(folder, stack)), credentials))
-    except (CannotLintError, PlatformError, CredentialsError, ApiError) as error:
-        print(error, file=err)
-        return CANNOT_ASK
+    if since is not None:
+        comparison = Comparison(_at(since, folder), _at(until, folder) if until else _forms(of_stack(folder)))
+    else:
+        credentials = connection.of_stack(stackfile.cluster_of(stack), kubeconfig, context)
+        comparison = asyncio.run(_with_cluster(_forms(_expected(folder, stack)), credentials))
     everything = {*comparison.before, *comparison.after}
     if missing := [name for name in runtimes if name not in everything]:
-        print(f"there is no runtime {missing[0]!r} (there are: {', '.join(sorted(everything))})", file=err)
-        return CANNOT_ASK
+        raise UserError(f"there is no runtime {missing[0]!r} (there are: {', '.join(sorted(everything))})")
     changes = [
         c
         for c in catalog_changes.between(comparison.before, comparison.after)

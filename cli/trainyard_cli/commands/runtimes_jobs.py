@@ -13,15 +13,14 @@ from typing import Annotated, Any, Final, TextIO
 import typer
 
 from trainyard_api import names
-from trainyard_assist.explain.text import clean
+from trainyard_api.errors import UserError
+from trainyard_api.printable import clean
 from trainyard_delivery.impact import Job, Ref
-from trainyard_kube.client import ApiError, Client, NotFoundError
-from trainyard_kube.credentials import CredentialsError
+from trainyard_kube.client import Client, NotFoundError
 from trainyard_kube.resources import CLUSTER_TRAINING_RUNTIMES
 from trainyard_operator.core.decide import revisions
-from trainyard_platform.errors import PlatformError
 
-from ..answers import CANNOT_ASK, FINE, Output, write_json, write_table
+from ..answers import FINE, Output, write_json, write_table
 from ..cluster import connection
 from ..cluster.workloads import Seen, look
 from ..files import stackfile
@@ -46,24 +45,20 @@ def run(
 ) -> int:
     """Print the TrainJobs on a runtime that have not finished; returns the exit code.
 
-    0: they are printed, even if there are none; 2: there is neither such a
-    runtime nor a job on it, or the cluster could not be queried, which goes to
-    `err`.
+    0: they are printed, even if there are none.
+
+    Raises:
+        UserError: There is neither such a runtime nor a job on it, or the cluster could not be queried.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    try:
-        credentials = connection.of_stack(stackfile.cluster_of(stack), kubeconfig, context)
-        seen, newest = connection.ask(credentials, "runtimes", lambda client: _asked(client, name))
-    except (CredentialsError, ApiError, PlatformError) as error:
-        print(clean(str(error)), file=err)
-        return CANNOT_ASK
+    credentials = connection.of_stack(stackfile.cluster_of(stack), kubeconfig, context)
+    seen, newest = connection.ask(credentials, "runtimes", lambda client: _asked(client, name))
     runtime = Ref(names.CLUSTER_TRAINING_RUNTIME, "", name)
     jobs = sorted(
         (job for job in seen.jobs if job.runtime == runtime), key=lambda job: (job.namespace, job.name)
     )
     if not newest and not jobs:
-        print(clean(f"there is no {runtime}, and no TrainJob on it"), file=err)
-        return CANNOT_ASK
+        raise UserError(clean(f"there is no {runtime}, and no TrainJob on it"))
     for resource, why in sorted(seen.unseen.items()):
         print(clean(f"Could not see {resource}: {why}"), file=err)
     if output is Output.JSON:

@@ -27,7 +27,7 @@ from trainyard_platform.stack.value_types import IMAGE
 from trainyard_policies import exceptions, manifest
 from trainyard_policies.lint import granted
 
-from ..answers import CANNOT_ASK, FINE
+from ..answers import FINE
 from ..files import catalog_files, installs, stackfile
 from ..files.manifests import CATALOG
 from ..files.stackfile import STACKS
@@ -52,33 +52,31 @@ def run(
     out: TextIO | None = None,
     err: TextIO | None = None,
 ) -> int:
-    """Write a runtime's file and print its path; returns the exit code, 2 if it cannot be written.
+    """Write a runtime's file and print its path; returns the exit code.
 
-    It cannot if `verify` would refuse the file on one of the stacks. Copies an
-    exception of the original runtime if `with_exceptions` names its rule, or if
-    `ask` answers the question about it with yes.
+    Copies an exception of the original runtime if `with_exceptions` names its
+    rule, or if `ask` answers the question about it with yes.
+
+    Raises:
+        UserError: It cannot be written, or `verify` would refuse it on one of the stacks.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    try:
-        runtimes = catalog.read_all(folder)
-        _require_new(name, framework, image, folder, runtimes)
-        source = one_of(like or _first(framework, runtimes), runtimes)
-        left_out = _left_out(source, with_exceptions, ask)
-        text = catalog_new.text(
-            source,
-            file_of(folder, source).read_text(encoding="utf-8"),
-            name=name,
-            framework=framework,
-            purpose=purpose,
-            image=image,
-            without=[f"{exceptions.PREFIX}{rule}" for rule in left_out],
-        )
-        path = folder / framework / f"{name}.yaml"
-        unfit = _require_verified(path, text, left_out, folder, stacks_folder)
-        _write(path, text)
-    except PlatformError as error:
-        print(error, file=err)
-        return CANNOT_ASK
+    runtimes = catalog.read_all(folder)
+    _require_new(name, framework, image, folder, runtimes)
+    source = one_of(like or _first(framework, runtimes), runtimes)
+    left_out = _left_out(source, with_exceptions, ask)
+    text = catalog_new.text(
+        source,
+        file_of(folder, source).read_text(encoding="utf-8"),
+        name=name,
+        framework=framework,
+        purpose=purpose,
+        image=image,
+        without=[f"{exceptions.PREFIX}{rule}" for rule in left_out],
+    )
+    path = folder / framework / f"{name}.yaml"
+    unfit = _require_verified(path, text, left_out, folder, stacks_folder)
+    _write(path, text)
     print(near_here(path), file=out)
     for line in (*_copied(source, name, left_out), *unfit):
         print(line, file=err)

@@ -15,11 +15,11 @@ from typing import Annotated, TextIO
 import typer
 
 from trainyard_api import similar
+from trainyard_api.errors import UserError
 from trainyard_delivery import stack_names
-from trainyard_platform.errors import PlatformError
-from trainyard_policies.lint.files import CannotLintError, changes
+from trainyard_policies.lint.files import changes
 
-from ..answers import CANNOT_ASK, FINE
+from ..answers import FINE
 from ..files.stackfile import STACKS
 
 
@@ -29,25 +29,21 @@ def run(
     without: Sequence[str] = (),
     folder: Path = STACKS,
     out: TextIO | None = None,
-    err: TextIO | None = None,
 ) -> int:
     """Print the names of the stacks as a JSON list on one line; returns the exit code.
 
-    0: they are printed, even if there are none; 2: there is a problem with a
-    stack file, a name or git, which goes to `err`.
+    0: they are printed, even if there are none.
+
+    Raises:
+        UserError: There is a problem with a stack file, a name or git.
     """
-    out, err = out or sys.stdout, err or sys.stderr
-    try:
-        names = stack_names.stacks(folder)
-        for name in without:
-            _require(name, names)
-        chosen = [name for name in names if name not in without]
-        if since is not None:
-            chosen = list(stack_names.touched(chosen, changes(since)))
-    except (CannotLintError, PlatformError) as error:
-        print(error, file=err)
-        return CANNOT_ASK
-    print(json.dumps(chosen), file=out)
+    names = stack_names.stacks(folder)
+    for name in without:
+        _require(name, names)
+    chosen = [name for name in names if name not in without]
+    if since is not None:
+        chosen = list(stack_names.touched(chosen, changes(since)))
+    print(json.dumps(chosen), file=out or sys.stdout)
     return FINE
 
 
@@ -69,4 +65,4 @@ def command(
 def _require(name: str, names: Sequence[str]) -> None:
     if name not in names:
         hint = similar.hint(name, names)
-        raise PlatformError(f"--without {name}: there is no such stack (there are: {', '.join(names)}){hint}")
+        raise UserError(f"--without {name}: there is no such stack (there are: {', '.join(names)}){hint}")

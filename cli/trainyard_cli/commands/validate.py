@@ -17,11 +17,11 @@ import typer
 from trainyard_api import documents
 from trainyard_assist import offline
 from trainyard_assist import validate as core
-from trainyard_assist.offline import DEFAULT_NAMESPACE, UnreadableError
+from trainyard_assist.offline import DEFAULT_NAMESPACE
 
-from ..answers import CANNOT_ASK, FINE, REFUSED
+from ..answers import FINE, REFUSED
 from ..files import manifests
-from ..files.manifests import CATALOG, UsageError, read
+from ..files.manifests import CATALOG, read
 from ..options import DefaultNamespace, Files
 
 _NOT_TRIED: Final = (
@@ -40,17 +40,15 @@ def run(
 ) -> int:
     """Print what admission would answer about the objects in `files`, as JSON; returns the exit code.
 
-    0: it would admit them; 1: it would not; 2: the files cannot be read or
-    hold nothing to validate, which goes to `err` with `file:line`. If it would
-    admit them, `err` says what was not tried.
+    0: it would admit them; 1: it would not. If it would, `err` says what was
+    not tried.
+
+    Raises:
+        UserError: The files cannot be read or hold nothing to validate; with `file:line`.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    try:
-        given = list(documents.items(read(files)))
-        answer = core.validate(given, manifests.catalog(catalog), namespace)
-    except (UsageError, documents.DocumentError, UnreadableError, core.NothingToValidateError) as error:
-        print(error, file=err)
-        return CANNOT_ASK
+    given = list(documents.items(read(files)))
+    answer = core.validate(given, manifests.catalog(catalog), namespace)
     errors = [{"field": e.path, "type": e.type.value, "message": str(e)} for e in answer.errors]
     json.dump({"warnings": list(answer.warnings), "errors": errors}, out, indent=2)
     out.write("\n")

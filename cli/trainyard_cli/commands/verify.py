@@ -34,7 +34,7 @@ from trainyard_policies.lint.report import Entry, Report
 from trainyard_policies.rule import Finding, Level
 from trainyard_policies.settings import Policies
 
-from ..answers import CANNOT_ASK, FINE, REFUSED
+from ..answers import FINE, REFUSED
 from ..files import catalog_files, causes, installs, stackfile
 from ..files.manifests import CATALOG
 from ..files.stackfile import PROJECT, STACKS
@@ -59,17 +59,13 @@ def run(
     """Print what is wrong with the stacks and the catalog; returns the exit code.
 
     With `since`, advice is given only for files that have changed since; what
-    refuses is reported for all. 0: nothing refuses; 1: something does; 2: git
-    or the folders could not be read, which goes to `err`.
+    refuses is reported for all. 0: nothing refuses; 1: something does. Raises
+    as `look`.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    try:
-        result, unsound = look(
-            since=since, catalog_folder=catalog_folder, stacks_folder=stacks_folder, today=today
-        )
-    except (CannotLintError, PlatformError) as error:
-        print(error, file=err)
-        return CANNOT_ASK
+    result, unsound = look(
+        since=since, catalog_folder=catalog_folder, stacks_folder=stacks_folder, today=today
+    )
     out.write(formats.FORMATS[style](result, root()))
     print(summary(result), file=err)
     if unsound:

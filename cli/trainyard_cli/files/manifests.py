@@ -11,25 +11,22 @@ from pathlib import Path
 from typing import Final
 
 from trainyard_api import documents
+from trainyard_api.errors import UserError
 
 CATALOG: Final = Path(__file__).resolve().parents[3] / "runtimes"
 """The catalog of the clone that this package runs from."""
 
 
-class UsageError(Exception):
-    """The command was used in a wrong way; its message goes to the user unchanged."""
-
-
 def read(files: Iterable[Path]) -> list[documents.Document]:
-    """The documents in the files; raises `UsageError` or `DocumentError` with the place."""
+    """The documents in the files; raises `UserError` or `DocumentError` with the place."""
     given: list[documents.Document] = []
     for file in files:
         try:
             text = file.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
-            raise UsageError(f"{file}:1: not UTF-8") from error
+            raise UserError(f"{file}:1: not UTF-8") from error
         except OSError as error:
-            raise UsageError(f"{file}:1: {error.strerror}") from error
+            raise UserError(f"{file}:1: {error.strerror}") from error
         given += documents.parse(text, str(file))
     return given
 

@@ -13,12 +13,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from trainyard_api.errors import UserError
+
 SUFFIXES: Final = (".yaml", ".yml")
 EVERYTHING_DEPENDS_ON: Final = ("stacks", "policies")
 """Folders that change what the rules say about files that have not changed."""
 
 
-class CannotLintError(Exception):
+class CannotLintError(UserError):
     """The files cannot be linted; the message is for the user."""
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from trainyard_api import names, similar
+from trainyard_api.printable import clean
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.decide import quota
 
@@ -290,7 +291,7 @@ def _waits(workload: Json) -> bool:
 
 
 def _message(workload: Json, kind: str) -> str:
-    return text.clean(read.text(read.condition(workload, kind), "message"))
+    return clean(read.text(read.condition(workload, kind), "message"))
 
 
 def _queue(workload: Json) -> str:

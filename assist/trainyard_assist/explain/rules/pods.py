@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from trainyard_api import quantity
+from trainyard_api.printable import clean
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.decide import refusals
 from trainyard_operator.core.status import pod_readiness
@@ -245,4 +246,4 @@ def _reason(status: Json) -> str:
 
 
 def _message(status: Json) -> str:
-    return text.clean(read.text(status, "state", "waiting", "message"))
+    return clean(read.text(status, "state", "waiting", "message"))

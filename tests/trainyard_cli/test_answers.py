@@ -1,0 +1,47 @@
+"""An error ends a command with its exit code and its text, and is caught in one place."""
+
+import pytest
+
+from tests.support.answers import answered
+from trainyard_api.documents import START, DocumentError
+from trainyard_api.errors import UserError
+from trainyard_assist.render import NothingToRenderError, RenderError
+from trainyard_kube.client import ApiError, NotFoundError
+from trainyard_kube.credentials import CredentialsError
+from trainyard_platform.stack.settings import InvalidStackError
+from trainyard_policies.lint.files import CannotLintError
+from trainyard_sandbox.errors import SandboxError
+
+
+@pytest.mark.parametrize(
+    ("error", "answer"),
+    [
+        (UserError("no"), (2, "", "no\n")),
+        (
+            ApiError("no\x1b[2J\nprod: 0 to change", code=403, reason="Forbidden"),
+            (2, "", "403 Forbidden: no prod: 0 to change\n"),
+        ),
+        (NotFoundError("gone"), (2, "", "gone\n")),
+        (CredentialsError("config:\tno\nuser"), (2, "", "config: no user\n")),
+        (DocumentError("f.yaml", START, "not YAML"), (2, "", "f.yaml:1:1: not YAML\n")),
+        (
+            InvalidStackError("prod", ["a: no", "b: no"]),
+            (2, "", "stacks/Pulumi.prod.yaml is not valid:\n  a: no\n  b: no\n"),
+        ),
+        (CannotLintError("git cannot be run"), (2, "", "git cannot be run\n")),
+        (SandboxError("not up"), (2, "", "not up\n")),
+        (RenderError("no runtime"), (1, "", "no runtime\n")),
+        (NothingToRenderError("no TrainJob"), (2, "", "no TrainJob\n")),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_an_error_is_its_text_and_its_exit_code(error: UserError, answer: tuple[int, str, str]) -> None:
+    def command() -> int:
+        raise error
+
+    assert answered(command) == answer
+
+
+def test_what_is_no_error_of_a_user_is_not_hidden() -> None:
+    with pytest.raises(ZeroDivisionError):
+        answered(lambda: 1 // 0)
