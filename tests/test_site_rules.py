@@ -145,7 +145,7 @@ def test_a_parameter_that_there_is_not_is_said_with_the_nearest_one(clone: Path)
     done = site.run(clone, "trainyard verify")
     assert done.returncode != 0
     assert done.stderr.startswith(f"{FOLDER}/parameters.py: registrys: there is no such key ")
-    assert "did you mean 'registries'?" in done.stderr
+    assert "did you mean registries?" in done.stderr
 
 
 def test_nothing_of_the_sites_is_in_the_folder_as_it_comes() -> None:

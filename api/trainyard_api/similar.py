@@ -28,5 +28,9 @@ def nearest(name: str, allowed: Iterable[str], *, least: float = SIMILAR) -> str
 
 def hint(name: str, allowed: Iterable[str]) -> str:
     """`; did you mean x?` if one of the allowed names is close, else nothing."""
-    close = nearest(name, allowed)
-    return "" if close is None else f"; did you mean {close}?"
+    return meant(nearest(name, allowed))
+
+
+def meant(name: str | None) -> str:
+    """`; did you mean x?`, the end of a sentence; nothing without a name."""
+    return "" if name is None else f"; did you mean {name}?"

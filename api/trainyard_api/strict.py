@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
-from . import similar
+from .similar import hint
 
 Location = tuple[str | int, ...]
 QUANTITY = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
@@ -70,12 +70,6 @@ def path(root: str, location: Sequence[str | int]) -> str:
     return text
 
 
-def nearest(name: str, allowed: Sequence[str]) -> str:
-    """`; did you mean 'x'?` if one of the allowed names is close, else nothing."""
-    close = similar.nearest(name, allowed)
-    return "" if close is None else f"; did you mean {close!r}?"
-
-
 def _sentence(problem: ErrorDetails, model: type[BaseModel], patterns: Mapping[str, str]) -> str:
     location = problem["loc"]
     kind = problem["type"]
@@ -84,13 +78,12 @@ def _sentence(problem: ErrorDetails, model: type[BaseModel], patterns: Mapping[s
     if kind == "extra_forbidden":
         fields = _model_at(model, location[:-1]).model_fields
         allowed = sorted(field.alias or name for name, field in fields.items())
-        hint = nearest(str(location[-1]), allowed)
-        return f"there is no such key (allowed here: {', '.join(allowed)}){hint}"
+        return f"there is no such key (allowed here: {', '.join(allowed)}){hint(str(location[-1]), allowed)}"
     if kind == "missing":
         return "is required"
     if kind in ("enum", "literal_error"):
         choices = [part.strip("'") for part in context["expected"].replace(" or ", ", ").split(", ")]
-        return f"must be one of {', '.join(choices)}; is {value!r}{nearest(str(value), choices)}"
+        return f"must be one of {', '.join(choices)}; is {value!r}{hint(str(value), choices)}"
     if kind == "value_error":
         return str(context["error"])
     if kind == "string_pattern_mismatch":

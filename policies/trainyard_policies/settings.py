@@ -12,8 +12,8 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, JsonValue
 from pydantic.config import JsonDict
 
-from trainyard_api import strict
 from trainyard_api.pools import NodePool
+from trainyard_api.similar import hint
 from trainyard_api.strict import StrictModel
 
 from . import rules
@@ -25,7 +25,7 @@ from .rule import About, Level, Subject
 def _known(levels: dict[str, Level]) -> dict[str, Level]:
     for rule in levels:
         if rule not in rules.BY_ID:
-            raise ValueError(f"there is no rule {rule!r}{strict.nearest(rule, list(rules.BY_ID))}")
+            raise ValueError(f"there is no rule {rule!r}{hint(rule, rules.BY_ID)}")
     return levels
 
 

@@ -37,3 +37,10 @@ def test_it_costs_little_whatever_is_compared() -> None:
 def test_there_is_no_other_comparison_of_names() -> None:
     files = [file for room in ROOMS for file in (ROOT / room).rglob("*.py") if "difflib" in file.read_text()]
     assert files == [ROOT / "api/trainyard_api/similar.py"]
+
+
+def test_a_message_says_it_in_one_form() -> None:
+    """`explain` only looks whether the operator has said it."""
+    files = [file for room in ROOMS for file in (ROOT / room).rglob("*.py")]
+    spelling = {file.relative_to(ROOT).as_posix() for file in files if "; did you mean " in file.read_text()}
+    assert spelling == {"api/trainyard_api/similar.py", "assist/trainyard_assist/explain/rules/trainjob.py"}

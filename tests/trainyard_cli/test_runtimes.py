@@ -108,7 +108,7 @@ def test_what_is_not_there_is_said_with_the_nearest_name(folder: Path) -> None:
         2,
         "",
         "there is no runtime 'torch-distribute' (there are: mpi-distributed, plain, torch-distributed); "
-        "did you mean 'torch-distributed'?\n",
+        "did you mean torch-distributed?\n",
     )
 
 
@@ -290,7 +290,7 @@ def test_the_example_of_a_new_runtime_with_an_image_of_its_own_runs_that_image(f
             "a",
             {"like": "plan"},
             "there is no runtime 'plan' (there are: mpi-distributed, plain, torch-distributed); "
-            "did you mean 'plain'?\n",
+            "did you mean plain?\n",
         ),
     ],
     ids=["no exception", "taken", "no name", "no framework", "no image", "like nothing"],

@@ -39,11 +39,11 @@ MISTAKES = [
         f"{PLATFORM}.operator.version: a stack cannot choose it: platform/trainyard_platform/artifacts.yaml",
     ),
     # Where a key or a section belongs
-    ("config:\n", "confg:\n", "there is no key config with trainyard:platform in it; did you mean 'confg'?"),
+    ("config:\n", "confg:\n", "there is no key config with trainyard:platform in it; did you mean confg?"),
     (
         PLATFORM,
         "trainyard:plattform",
-        "config.trainyard:plattform: there is no such key; did you mean 'trainya",
+        "config.trainyard:plattform: there is no such key; did you mean trainya",
     ),
     (
         "config:\n",
@@ -57,14 +57,14 @@ MISTAKES = [
         "      clusterqueues:",
         f"{PLATFORM}.queues.clusterqueues: there is no such key",
     ),
-    ("          cohort: all", "          cohorts: all", "did you mean 'cohort'?"),
-    ("        provider: existing", "        providers: existing", "did you mean 'provider'?"),
-    ("    tenants:", "    tenant:", "did you mean 'tenants'?"),
-    ("        dataScientists:", "        datascientists:", "did you mean 'dataScientists'?"),
-    ("      image: registry", "      imaeg: registry", "did you mean 'image'?"),
-    ("        resources: {nv", "        resource: {nv", "did you mean 'resources'?"),
-    ("      replicas: 2\n    queues:", "      replica: 2\n    queues:", "did you mean 'replicas'?"),
-    ("        nodes: 16", "        node: 16", "did you mean 'nodes'?"),
+    ("          cohort: all", "          cohorts: all", "did you mean cohort?"),
+    ("        provider: existing", "        providers: existing", "did you mean provider?"),
+    ("    tenants:", "    tenant:", "did you mean tenants?"),
+    ("        dataScientists:", "        datascientists:", "did you mean dataScientists?"),
+    ("      image: registry", "      imaeg: registry", "did you mean image?"),
+    ("        resources: {nv", "        resource: {nv", "did you mean resources?"),
+    ("      replicas: 2\n    queues:", "      replica: 2\n    queues:", "did you mean replicas?"),
+    ("        nodes: 16", "        node: 16", "did you mean nodes?"),
     # Values
     (
         "      enabled: true",

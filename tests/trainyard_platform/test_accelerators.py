@@ -223,7 +223,7 @@ def test_a_pool_of_accelerators_needs_somebody_who_tells_kubelet_of_them(given: 
             {"accelerators": {"nvidia": MIXED}, "nodePools": {"a": pool("nvidia.com/mig-1g.20gb")}},
             "nodePools.a.accelerator.resource: no accelerator of this stack offers nvidia.com/mig-1g.20gb "
             "(they offer nvidia.com/gpu, nvidia.com/mig-1g.10gb, nvidia.com/mig-3g.40gb); "
-            "did you mean 'nvidia.com/mig-1g.10gb'?",
+            "did you mean nvidia.com/mig-1g.10gb?",
         ),
         (
             {"nodePools": {"a": pool("nvidia.com/gpu")}},

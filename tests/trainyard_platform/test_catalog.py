@@ -199,7 +199,7 @@ def test_changes_to_a_runtime_that_does_not_exist_are_refused(catalog_folder: Pa
     assert str(stopped.value) == (
         "trainyard:platform.runtimes.torch-distribute: the catalog has no such runtime "
         f"(it has: {', '.join(path.stem for path in sorted(CATALOG, key=lambda p: p.stem))}); "
-        "did you mean 'torch-distributed'?"
+        "did you mean torch-distributed?"
     )
 
 

@@ -51,7 +51,7 @@ def test_a_charts_keys_are_told_by_what_they_hold_and_parts_of_pods_are_kubernet
     [
         (
             {"kueue": {"enabled": True, "values": {"controllerManger": {"replicas": 2}}}},
-            "kueue.values.controllerManger: the chart has no such value; did you mean 'controllerManager'?",
+            "kueue.values.controllerManger: the chart has no such value; did you mean controllerManager?",
         ),
         (
             {"volcano": {"values": {"custom": {"scheduler_enable": "yes"}}}},

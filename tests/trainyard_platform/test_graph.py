@@ -814,7 +814,7 @@ def test_the_kubeconfig_of_the_environment_is_left_to_the_provider_which_copies_
 
 @pytest.mark.usefixtures("pins")
 def test_a_wrong_setting_stops_the_program_before_it_registers_anything(tmp_path: Any) -> None:
-    with pytest.raises(pulumi.RunError, match="did you mean 'operator'"):
+    with pytest.raises(pulumi.RunError, match="did you mean operator"):
         stack(tmp_path, {"operater": {}})
 
 

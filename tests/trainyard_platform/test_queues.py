@@ -258,7 +258,7 @@ CASES = [
     Case(
         id="a cohort that is not there",
         queues={"cohorts": {"research": {}}, "clusterQueues": {"team": {"cohort": "reserch"}}},
-        message="clusterQueues.team.cohort: there is no cohort 'reserch'; did you mean 'research'?",
+        message="clusterQueues.team.cohort: there is no cohort 'reserch'; did you mean research?",
     ),
     Case(
         id="a flavor that is not there",
@@ -288,7 +288,7 @@ CASES = [
                 "dispatch": {"elsewhere": {"workers": ["wets"]}},
             }
         },
-        message="multiKueue.dispatch.elsewhere.workers[0]: there is no worker 'wets'; did you mean 'west'?",
+        message="multiKueue.dispatch.elsewhere.workers[0]: there is no worker 'wets'; did you mean west?",
     ),
     Case(
         id="a worker that is there twice",

@@ -33,7 +33,7 @@ CASES = [
         "(allowed here: accelerators, admission, artifacts, cluster, controllers, coscheduling, dataCache, "
         "drift, jobset, kueue, networkPolicies, nodePools, observability, operator, policies, queues, "
         "runtimes, storage, tenants, volcano); "
-        "did you mean 'runtimes'?",
+        "did you mean runtimes?",
     ),
     Case(
         id="less memory than what the tenants may hold needs",
@@ -67,7 +67,7 @@ CASES = [
         "(allowed here: args, certificates, controller, disruptionBudget, featureGates, flowSchemas, image, "
         "imagePullPolicy, kubeflowNamespace, lastLines, limits, metricsAuthentication, mpiNamespaces, "
         "priorityClass, replicas, resources, retention, suspendedCondition); "
-        "did you mean 'imagePullPolicy'?",
+        "did you mean imagePullPolicy?",
     ),
     Case(
         id="a key as Python spells it",
@@ -76,13 +76,13 @@ CASES = [
         "(allowed here: args, certificates, controller, disruptionBudget, featureGates, flowSchemas, image, "
         "imagePullPolicy, kubeflowNamespace, lastLines, limits, metricsAuthentication, mpiNamespaces, "
         "priorityClass, replicas, resources, retention, suspendedCondition); "
-        "did you mean 'kubeflowNamespace'?",
+        "did you mean kubeflowNamespace?",
     ),
     Case(
         id="a rule that there is not",
         given={"operator": OPERATOR, "policies": {"levels": {"runtimes": {"image-tags": "advisory"}}}},
         message="trainyard:platform.policies.levels.runtimes: "
-        "there is no rule 'image-tags'; did you mean 'image-tag'?",
+        "there is no rule 'image-tags'; did you mean image-tag?",
     ),
     Case(
         id="a level that there is not",
@@ -94,7 +94,7 @@ CASES = [
         id="an unknown key in a list",
         given={"operator": OPERATOR, "policies": {"parameters": {"pools": [{"name": "a", "label": {}}]}}},
         message="trainyard:platform.policies.parameters.pools[0].label: there is no such key "
-        "(allowed here: addsTolerations, labels, name, resources, taints); did you mean 'labels'?",
+        "(allowed here: addsTolerations, labels, name, resources, taints); did you mean labels?",
     ),
     Case(
         id="a bound that is no quantity",
@@ -117,7 +117,7 @@ CASES = [
         given={"operator": OPERATOR, "runtimes": {"plain": {"images": "x"}}},
         message="trainyard:platform.runtimes.plain.images: there is no such key "
         "(allowed here: enabled, env, image, imagePullPolicy, nodeSelector, resources, tolerations, "
-        "topology); did you mean 'image'?",
+        "topology); did you mean image?",
     ),
     Case(
         id="a required key is missing",
@@ -133,7 +133,7 @@ CASES = [
         id="a value that is none of the choices",
         given={"operator": {**OPERATOR, "imagePullPolicy": "ifnotpresent"}},
         message="trainyard:platform.operator.imagePullPolicy: must be one of Always, IfNotPresent, Never; "
-        "is 'ifnotpresent'; did you mean 'IfNotPresent'?",
+        "is 'ifnotpresent'; did you mean IfNotPresent?",
     ),
     Case(
         id="a number out of range",
@@ -182,7 +182,7 @@ CASES = [
             },
         },
         message="trainyard:platform.kueue.namespaceSelector.matchExpressions[0].value: there is no such key "
-        "(allowed here: key, operator, values); did you mean 'values'?",
+        "(allowed here: key, operator, values); did you mean values?",
     ),
     Case(
         id="a kind of job that Kueue is not asked to queue",

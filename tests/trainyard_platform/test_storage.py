@@ -109,7 +109,7 @@ def test_a_role_that_there_is_not_is_refused() -> None:
         equipment.stored(runtime([claim("sharde")], []), storage())
     assert str(stopped.value) == (
         "the runtime 'r': the claim 'data' has the annotation trainyard.dev/storage: sharde; "
-        "the roles are shared and scratch; did you mean 'shared'?"
+        "the roles are shared and scratch; did you mean shared?"
     )
 
 

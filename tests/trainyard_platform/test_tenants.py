@@ -340,7 +340,7 @@ def test_only_trainjobs_can_be_written_and_no_secret_be_seen() -> None:
         (
             {"tenants": {"team": {**TEAM, "clusterQueue": "reserch"}}},
             "trainyard:platform.tenants.team.clusterQueue: there is no cluster queue 'reserch'; "
-            "did you mean 'research'?",
+            "did you mean research?",
         ),
         (
             {"tenants": {"team": {**TEAM, "viewers": [{"kind": "ServiceAccount", "name": "x"}]}}},
@@ -402,7 +402,7 @@ def test_only_trainjobs_can_be_written_and_no_secret_be_seen() -> None:
             {"tenants": {"team": {**TEAM, "rights": ["secret"]}}},
             "trainyard:platform.tenants.team.rights[0]: must be one of configmaps, persistentvolumeclaims, "
             "secrets, trainingruntimes, pods, pods/exec, pods/portforward; is 'secret'; "
-            "did you mean 'secrets'?",
+            "did you mean secrets?",
         ),
         (
             {"kueue": {"enabled": True, "controller": "existing", "replicas": 2}},

@@ -143,7 +143,7 @@ def test_a_pool_that_the_stack_declares_is_one_that_runtimes_are_compared_with()
         (
             '{"policies": {"levls": {}}}',
             "trainyard:platform.policies.levls: there is no such key "
-            "(allowed here: levels, parameters); did you mean 'levels'?",
+            "(allowed here: levels, parameters); did you mean levels?",
         ),
         (
             '{"nodePools": {"gpu": {"nodes": 1, "machine": {"cpu": "8", "memory": "1Gi"}}}}',

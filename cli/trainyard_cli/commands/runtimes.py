@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, TextIO
 import typer
 
 from trainyard_api import names
-from trainyard_api.strict import nearest
+from trainyard_api.similar import hint
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import header as catalog_header
@@ -205,7 +205,7 @@ def one_of(name: str, by_name: Mapping[str, Any]) -> Any:
     """The entry with a name; raises `PlatformError` with the nearest name."""
     if name not in by_name:
         raise PlatformError(
-            f"there is no runtime {name!r} (there are: {', '.join(by_name)}){nearest(name, list(by_name))}"
+            f"there is no runtime {name!r} (there are: {', '.join(by_name)}){hint(name, by_name)}"
         )
     return by_name[name]
 

@@ -20,6 +20,7 @@ import typer
 
 from trainyard_api import names
 from trainyard_api.errors import UserError
+from trainyard_api.similar import hint
 from trainyard_assist import offline
 from trainyard_kube.client import Client, NotFoundError
 from trainyard_kube.credentials import Credentials
@@ -81,7 +82,8 @@ def run(
         comparison = asyncio.run(_with_cluster(_forms(_expected(folder, stack)), credentials))
     everything = {*comparison.before, *comparison.after}
     if missing := [name for name in runtimes if name not in everything]:
-        raise UserError(f"there is no runtime {missing[0]!r} (there are: {', '.join(sorted(everything))})")
+        there = f"(there are: {', '.join(sorted(everything))}){hint(missing[0], sorted(everything))}"
+        raise UserError(f"there is no runtime {missing[0]!r} {there}")
     changes = [
         c
         for c in catalog_changes.between(comparison.before, comparison.after)

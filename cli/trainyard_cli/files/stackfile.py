@@ -16,7 +16,7 @@ from typing import Any, Final
 import yaml
 
 from trainyard_api.documents import DocumentError
-from trainyard_api.strict import nearest
+from trainyard_api.similar import hint
 from trainyard_platform import versions, yamlfile
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.errors import PlatformError
@@ -133,18 +133,18 @@ def _outside_settings(root: yaml.Node | None, value: Any) -> Iterator[tuple[int,
     yield from _duplicates(root, set())
     if not isinstance(value, dict) or not isinstance(value.get("config"), dict):
         keys = [str(key) for key in value] if isinstance(value, dict) else []
-        yield 1, f"there is no key config with {settings.CONFIG_KEY} in it{nearest('config', keys)}"
+        yield 1, f"there is no key config with {settings.CONFIG_KEY} in it{hint('config', keys)}"
         return
     for key in value:
         if key not in _PULUMIS:
-            hint = nearest(str(key), _PULUMIS)
-            yield _line(root, str(key)), f"{key}: there is no such key (allowed: {', '.join(_PULUMIS)}){hint}"
+            allowed = f"(allowed: {', '.join(_PULUMIS)}){hint(str(key), _PULUMIS)}"
+            yield _line(root, str(key)), f"{key}: there is no such key {allowed}"
     config = value["config"]
     ours = (settings.CONFIG_KEY, RENDER_TO)
     unknown = [str(key) for key in config if str(key).startswith(OURS) and key not in ours]
     for key in unknown:
-        hint = nearest(key, [settings.CONFIG_KEY])
-        yield _line(root, f"config.{key}"), f"config.{key}: there is no such key{hint}"
+        sentence = f"there is no such key{hint(key, [settings.CONFIG_KEY])}"
+        yield _line(root, f"config.{key}"), f"config.{key}: {sentence}"
     if settings.CONFIG_KEY not in config and not unknown:
         yield _line(root, "config"), f"config has no key {settings.CONFIG_KEY}"
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from trainyard_api import names
 from trainyard_api.names import StorageRole
-from trainyard_api.strict import nearest
+from trainyard_api.similar import hint
 
 from ..errors import PlatformError
 from ..objects.manifest import Manifest
@@ -53,7 +53,7 @@ def _role(runtime: str, claim: Manifest) -> StorageRole | None:
     if role not in roles:
         raise PlatformError(
             f"the runtime {runtime!r}: the claim {metadata.get('name')!r} has the annotation "
-            f"{names.STORAGE_ANNOTATION}: {role}; the roles are {' and '.join(roles)}{nearest(role, roles)}"
+            f"{names.STORAGE_ANNOTATION}: {role}; the roles are {' and '.join(roles)}{hint(role, roles)}"
         )
     return StorageRole(role)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainyard_api import names
-from trainyard_api.strict import nearest
+from trainyard_api.similar import hint
 
 from .. import yamlfile
 from ..errors import PlatformError
@@ -52,7 +52,7 @@ def load(
         if name not in runtimes:
             raise PlatformError(
                 f"{CONFIG_KEY}.runtimes.{name}: the catalog has no such runtime "
-                f"(it has: {', '.join(sorted(runtimes))}){nearest(name, list(runtimes))}"
+                f"(it has: {', '.join(sorted(runtimes))}){hint(name, runtimes)}"
             )
     images = Images(catalog_images.load(folder), registry)
     stack_changes = {name: changes.get(name, RuntimeOverlay()) for name in sorted(runtimes)}

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from pydantic.alias_generators import to_camel
 
 from trainyard_api.pools import NodePool, Provider
-from trainyard_api.strict import StrictModel, nearest
+from trainyard_api.similar import hint
+from trainyard_api.strict import StrictModel
 
 from .value_types import Image
 
@@ -154,7 +155,7 @@ def _of_pool(
     elif offered and resource not in offered:
         yield (
             f"{place}: no accelerator of this stack offers {resource} "
-            f"(they offer {', '.join(offered)}){nearest(resource, offered)}"
+            f"(they offer {', '.join(offered)}){hint(resource, offered)}"
         )
     elif by_gke and kind is not None and accelerators[kind].device_plugin is DevicePlugin.INSTALL:
         yield f"accelerators.{kind}.devicePlugin: must be `shipped`: GKE ships it with nodePools.{name}"

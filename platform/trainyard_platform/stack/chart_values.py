@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import yaml
 
-from trainyard_api.strict import nearest
+from trainyard_api.similar import hint
 
 CHARTS: Final = ("jobset", "kueue", "volcano", "scheduler-plugins")
 """Artifacts whose charts accept values from a stack."""
@@ -93,7 +93,7 @@ def _problems(values: Mapping[str, Any], chart_values: Tree, place: str) -> Iter
         path = f"{place}.{key}"
         expected = chart_values.get(key)
         if expected is None:
-            yield f"{path}: the chart has no such value{nearest(str(key), list(chart_values))}"
+            yield f"{path}: the chart has no such value{hint(str(key), chart_values)}"
         elif isinstance(expected, Mapping):
             if isinstance(value, Mapping):
                 yield from _problems(value, expected, path)

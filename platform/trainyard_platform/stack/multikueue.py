@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterator
 
 from pydantic import Field
 
-from trainyard_api.strict import StrictModel, nearest
+from trainyard_api.similar import hint
+from trainyard_api.strict import StrictModel
 
 
 class Worker(StrictModel):
@@ -48,6 +49,6 @@ class MultiKueue(StrictModel):
             for position, worker in enumerate(dispatch.workers):
                 place = f"dispatch.{name}.workers[{position}]"
                 if worker not in self.workers:
-                    yield f"{place}: there is no worker {worker!r}{nearest(worker, list(self.workers))}"
+                    yield f"{place}: there is no worker {worker!r}{hint(worker, self.workers)}"
                 if worker in dispatch.workers[:position]:
                     yield f"{place}: {worker!r} is listed twice"

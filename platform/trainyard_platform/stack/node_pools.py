@@ -11,7 +11,8 @@ from typing import Annotated, Final
 from pydantic import Field, model_validator
 
 from trainyard_api.pools import CLOUDS, EFA, NodePool, Provider, interfaces
-from trainyard_api.strict import StrictModel, nearest
+from trainyard_api.similar import hint
+from trainyard_api.strict import StrictModel
 
 ROLE_ARN: Final = r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/.+$"
 AKS_ID: Final = (
@@ -166,7 +167,7 @@ def _nearness(pool: NodePool, clouds: Clouds) -> Iterator[str]:
         networks = list(clouds.gke.networks)
         for position, network in enumerate(pool.networks):
             if network not in networks:
-                near = nearest(network, networks)
+                near = hint(network, networks)
                 yield f"networks[{position}]: cluster.gke.networks has no {network!r}{near}"
     if pool.provider is Provider.AKS:
         if pool.compact_placement and clouds.aks and clouds.aks.location is None:
@@ -189,7 +190,7 @@ def _features(size: str) -> str:
 def _elsewhere(zone: str, provider: Provider, clouds: Clouds) -> str | None:
     """What is wrong with a zone of a pool; None if nothing is known."""
     if provider is Provider.EKS and clouds.eks and zone not in clouds.eks.subnets:
-        return f"cluster.eks.subnets has no zone {zone!r}{nearest(zone, list(clouds.eks.subnets))}"
+        return f"cluster.eks.subnets has no zone {zone!r}{hint(zone, clouds.eks.subnets)}"
     if provider is Provider.GKE and clouds.gke and not zone.startswith(f"{clouds.gke.region}-"):
         return f"{zone!r} is not in {clouds.gke.region}, where cluster.gke.location is"
     return None

@@ -10,7 +10,8 @@ from enum import StrEnum
 from pydantic import Field, model_validator
 
 from trainyard_api.pools import Taint, TaintEffect
-from trainyard_api.strict import Quantity, StrictModel, nearest
+from trainyard_api.similar import hint
+from trainyard_api.strict import Quantity, StrictModel
 
 from .multikueue import MultiKueue
 from .value_types import LabelSelector
@@ -281,7 +282,7 @@ class Queues(StrictModel):
                 yield f"flavors.{name}: a node pool has this name, and is already a flavor"
         for place, name, declared, kind in self._references([*self.flavors, *pools]):
             if name not in declared:
-                yield f"{place}: there is no {kind} {name!r}{nearest(name, list(declared))}"
+                yield f"{place}: there is no {kind} {name!r}{hint(name, declared)}"
         for problem in self.multi_kueue.problems(self.admission_checks):
             yield f"multiKueue.{problem}"
         if not fair_sharing:

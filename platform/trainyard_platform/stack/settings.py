@@ -15,7 +15,8 @@ from pydantic import Field, ValidationError, model_validator
 
 from trainyard_api import quantity, strict
 from trainyard_api.pools import NodePool
-from trainyard_api.strict import QUANTITY, StrictModel, nearest
+from trainyard_api.similar import hint
+from trainyard_api.strict import QUANTITY, StrictModel
 from trainyard_policies import queues as policies_queues
 from trainyard_policies.settings import Policies
 
@@ -241,7 +242,7 @@ class StackSettings(StrictModel):
         queues = list(self.queues.cluster_queues)
         for place, queue in self._users_of_queues():
             if queue not in queues:
-                yield f"{place}: there is no cluster queue {queue!r}{nearest(queue, queues)}"
+                yield f"{place}: there is no cluster queue {queue!r}{hint(queue, queues)}"
 
     @property
     def held(self) -> int:

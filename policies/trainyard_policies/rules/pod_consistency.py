@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from trainyard_api import json_reader, names, quantity
+from trainyard_api import json_reader, names, quantity, similar
 from trainyard_api.errors import FieldPath
 from trainyard_api.json_reader import Json
 from trainyard_api.names import StorageRole
@@ -149,7 +149,7 @@ def _amounts(container: Container) -> Iterator[Finding]:
             elif is_accelerator(name) and size.nano % 10**9:
                 yield Finding(path.key(name), f"must be a whole number of devices, is {size}")
             elif name == "memory" and 0 < size.nano < _LEAST_MEMORY.nano:
-                hint = f"; did you mean {value[:-1]}Mi?" if str(value).endswith("m") else ""
+                hint = similar.meant(f"{value[:-1]}Mi" if str(value).endswith("m") else None)
                 yield Finding(path.key(name), f"must be at least {_LEAST_MEMORY}, is {size} bytes{hint}")
             elif part == "requests" and limits.get(name) is not None and not is_accelerator(name):
                 most = amount(limits[name], container.resources_path.child("limits").key(name))

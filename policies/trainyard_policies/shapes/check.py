@@ -158,7 +158,7 @@ def _unknown(key: str, value: Json, properties: Mapping[str, Json], path: FieldP
         and _of_another_type(value[key], properties[name]) is None
     )
     edits = (Rename(at, name),) if is_it else ()
-    return Finding(at, f"{message}; did you mean {name}?", edits)
+    return Finding(at, f"{message}{similar.meant(name)}", edits)
 
 
 def _list(value: Sequence[Any], shape: Json, path: FieldPath) -> Iterator[Finding]:
@@ -190,8 +190,8 @@ def _text(value: str, shape: Json, path: FieldPath) -> Iterator[Finding]:
     if "enum" in shape and value and value not in shape["enum"]:
         choices = [choice for choice in shape["enum"] if choice]
         near = similar.nearest(value[: similar.LONGEST].lower(), [choice.lower() for choice in choices])
-        meant = [choice for choice in choices if choice.lower() == near]
-        message = f"must be one of {', '.join(choices)}" + (f"; did you mean {meant[0]}?" if meant else "")
+        meant = next((choice for choice in choices if choice.lower() == near), None)
+        message = f"must be one of {', '.join(choices)}{similar.meant(meant)}"
         yield Finding.of(FieldError(ErrorType.NOT_SUPPORTED, path.text, json_reader.shown(value), message))
     form = BY_NAME.get(shape.get("form", ""))
     if form and value and not form.fits(value):

@@ -127,7 +127,7 @@ def _nearest(observation: Observation) -> str:
     """The runtime with the nearest name, of either kind."""
     kinds = {read.name(runtime): read.text(runtime, "kind") for runtime in observation.runtimes}
     close = similar.nearest(read.named_runtime(observation).name, kinds)
-    return "" if close is None else f"; did you mean {kinds[close]} {close}?"
+    return similar.meant(None if close is None else f"{kinds[close]} {close}")
 
 
 def suspended(observation: Observation) -> Finding | None:
