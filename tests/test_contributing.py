@@ -130,7 +130,7 @@ class Example(StrictModel):
 
 from trainyard_api import names
 
-from ...objects.manifest import Manifest
+from trainyard_api.json_types import Manifest
 
 
 def greeting(words: str) -> Manifest:

@@ -2,6 +2,7 @@
 
 import ast
 import math
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -37,6 +38,15 @@ def test_no_other_module_spells_a_name() -> None:
     assert {"trainyard-system", "trainer.kubeflow.org", "trainjobs"} <= once
     spelt = {str(file.relative_to(ROOT)): sorted(once & set(texts(file))) for file in files}
     assert {file: spellings for file, spellings in spelt.items() if spellings} == {}
+
+
+def test_the_types_of_json_are_defined_once() -> None:
+    definition = re.compile(r"^(Json|JsonValue|Manifest)\b[^=\n]*= ", re.MULTILINE)
+    files = [
+        file for room in (*ROOMS, "sandbox", "benchmarks", "tests") for file in (ROOT / room).rglob("*.py")
+    ]
+    defining = [file.relative_to(ROOT).as_posix() for file in files if definition.search(file.read_text())]
+    assert defining == ["api/trainyard_api/json_types.py"]
 
 
 REFUSED: Final = {"asked", "found", "known", "o", "one", "said", "told", "wanted", "what"}

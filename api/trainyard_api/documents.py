@@ -16,15 +16,14 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, cast
 
 import yaml
 
 from .errors import UserError
-
-Json = Mapping[str, Any]
+from .json_types import Json
 
 MAX_BYTES: Final = 3 * 2**20
 MAX_ALIASED: Final = 2**20

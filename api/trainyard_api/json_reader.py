@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .errors import FieldPath, invalid, required
-
-Json = Mapping[str, Any]
+from .json_types import Json
 
 MAX_DEPTH = 100
 """Nesting beyond which no Kubernetes object goes; guards the recursive readers."""

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from .errors import FieldPath, invalid, required
-
-Json = Mapping[str, Any]
+from .json_types import Json
 
 _PATCH: Final = "$patch"
 _RETAIN_KEYS: Final = "$retainKeys"

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pydantic import Field, model_validator
 
 from . import durations, names, quantity
-from .json_reader import Json
+from .json_types import Json
 from .strict import Quantity, StrictModel
 
 

@@ -15,10 +15,11 @@ from typing import Any, Final
 from trainyard_api import json_reader, names, runtime_ref
 from trainyard_api.documents import Document
 from trainyard_api.errors import FieldPath, InvalidFieldError, UserError
+from trainyard_api.json_types import Json
 from trainyard_operator.core.build import plugins
 from trainyard_operator.core.build.phases import Defaults
 from trainyard_operator.core.decide import revisions
-from trainyard_operator.core.model import Json, Runtime, TrainJob
+from trainyard_operator.core.model import Runtime, TrainJob
 
 DEFAULT_NAMESPACE: Final = "ns"
 """The namespace of a TrainJob whose file names none: a placeholder, like the uid."""

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from trainyard_api import runtime_ref
 from trainyard_api.documents import Document
 from trainyard_api.errors import InvalidFieldError, UserError
+from trainyard_api.json_types import Json
 from trainyard_operator.core.build import framework, plugins
 from trainyard_operator.core.build.info import DEFAULT_SETTINGS, Settings
 from trainyard_operator.core.decide import revisions
-from trainyard_operator.core.model import Json
 
 from . import offline
 from .offline import DEFAULT_NAMESPACE, Runtimes

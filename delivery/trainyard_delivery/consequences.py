@@ -6,16 +6,16 @@ the stack asks for differently than before. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from trainyard_api import names
+from trainyard_api.json_types import Json
 from trainyard_platform.parts.operator.manifests import MPI
 from trainyard_platform.parts.tenants import manifests as tenants
 
 from .impact import NAMESPACE, ROLE_BINDING, Change, Verb
 
-Json = Mapping[str, Any]
 _RIGHTS: Final = {
     tenants.DATA_SCIENTIST: "send, change, delete and see TrainJobs in {namespace}, and read their logs",
     tenants.VIEWER: "see TrainJobs in {namespace}, and read their logs",

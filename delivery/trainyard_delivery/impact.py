@@ -11,9 +11,9 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from trainyard_api import names, quantity
+from trainyard_api.json_types import Json, Manifest
 from trainyard_api.pools import Provider
 from trainyard_platform.catalog.files import Runtime
-from trainyard_platform.objects.manifest import Manifest
 from trainyard_platform.parts.node_pools import manifests as pool_manifests
 from trainyard_platform.parts.operator import manifests as operator_manifests
 from trainyard_platform.parts.queues import manifests as queue_manifests
@@ -22,7 +22,6 @@ from trainyard_platform.stack.operator import EVERYWHERE
 from trainyard_platform.stack.settings import StackSettings
 from trainyard_platform.stack.tenants import Tenant
 
-Json = Mapping[str, Any]
 NODE_POOL: Final = "NodePool"
 GANG_SCHEDULER: Final = "GangScheduler"
 SCHEDULERS: Final = {"volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}

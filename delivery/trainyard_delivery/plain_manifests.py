@@ -8,15 +8,14 @@ one more than the latest of those it waits for.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
+from trainyard_api.json_types import Json
 from trainyard_api.pools import NODE_GROUPS
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.settings import CONFIG_KEY, StackSettings
 
 from . import pulumi_state
-
-Json = Mapping[str, Any]
 
 WAVE: Final = "argocd.argoproj.io/sync-wave"
 _FOR_PULUMI: Final = ("pulumi.com/", "config.kubernetes.io/depends-on")

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from trainyard_api.json_types import Json
 from trainyard_platform.stack.settings import CLUSTER
-
-Json = Mapping[str, Any]
 
 _PREFIX: Final = "kubernetes:"
 _PROVIDER: Final = "pulumi:providers:kubernetes"

@@ -18,7 +18,7 @@ from datetime import date
 from typing import Any, Final
 
 from trainyard_api import names
-from trainyard_api.json_reader import Json
+from trainyard_api.json_types import Json
 
 from . import cel, engine, exceptions, rules
 from .cel import Cel

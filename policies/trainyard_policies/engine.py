@@ -13,7 +13,7 @@ from typing import Final
 
 from trainyard_api import names
 from trainyard_api.errors import FieldPath, InvalidFieldError
-from trainyard_api.json_reader import Json
+from trainyard_api.json_types import Json
 
 from . import exceptions, manifest, rules
 from .exceptions import Exemption

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-Manifest = dict[str, Any]
+from trainyard_api.json_types import Manifest
 
 STORAGE_NAMESPACE = "kube-system"
 """The namespace of the pods that make and remove volumes' folders."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.support import generated as api
 from tests.support.nasties import NASTY, nasty
+from trainyard_api.json_types import Manifest
 from trainyard_api.names import RUNTIME_KINDS
 from trainyard_api.webhook_paths import HOLD_TRAINJOB, MUTATE_TRAINJOB, POLICIES, VALIDATE
 
@@ -55,8 +56,7 @@ QUANTITIES = (
 STATES = ("Ready", "Complete")
 ANCESTOR = {"labels": {api.ANCESTOR: "trainer"}}
 
-Json = dict[str, Any]
-Pair = tuple[Json, Json]
+Pair = tuple[Manifest, Manifest]
 """Spec of a runtime, and of a TrainJob less its `runtimeRef`; with labels and annotations as `metadata`."""
 
 
@@ -103,29 +103,29 @@ def word(number: int) -> str:
     return f"w{number:05x}"
 
 
-def container(name: str = "node", **fields: Any) -> Json:
+def container(name: str = "node", **fields: Any) -> Manifest:
     return {"name": name, "image": "registry.example/train:1", **fields}
 
 
-def replicated(name: str, *containers: Any, metadata: Any = None, **pod: Any) -> Json:
+def replicated(name: str, *containers: Any, metadata: Any = None, **pod: Any) -> Manifest:
     """A ReplicatedJob; without containers a pod that says nothing of them."""
     spec = {**({"containers": list(containers)} if containers else {}), **pod}
     template = {"spec": {"template": {"spec": spec}}}
     return {"name": name, "template": template | ({"metadata": metadata} if metadata else {})}
 
 
-def runtime(*jobs: Any, policy: Any = None, **fields: Any) -> Json:
+def runtime(*jobs: Any, policy: Any = None, **fields: Any) -> Manifest:
     """A runtime of these ReplicatedJobs; of one plain one if there are none."""
     wanted = list(jobs) or [replicated("node", container(), metadata=ANCESTOR)]
     return {"mlPolicy": policy or {"numNodes": 1}, "template": {"spec": {"replicatedJobs": wanted}}, **fields}
 
 
-def patch(number: int, *jobs: Any) -> Json:
+def patch(number: int, *jobs: Any) -> Manifest:
     manager = f"{'a.' * 100}example.com/{number}"
     return {"manager": manager, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": list(jobs)}}}}
 
 
-def patched(*jobs: Any) -> Json:
+def patched(*jobs: Any) -> Manifest:
     """A TrainJob with a patch of these ReplicatedJobs, and as many small ones as the CRD allows."""
     small = [patch(n, replicated("node", metadata={"labels": {"x": str(n)}})) for n in range(1, 16)]
     return {"runtimePatches": [patch(0, *jobs), *small]}
@@ -184,7 +184,7 @@ def gangs(draw: random.Random, room: int) -> Pair:
         | {"dependsOn": [{"name": f"n{m}", "status": draw.choice(STATES)} for m in range(n)[-5:]]}
         for n in range(31)
     ]
-    groups: Json = {
+    groups: Manifest = {
         name: {} for name in draw.choice((["coscheduling"], ["volcano"], ["coscheduling", "volcano"]))
     }
     node = replicated("node", container(), metadata=ANCESTOR)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from trainyard_api.json_reader import Json
+from trainyard_api.json_types import Json
 from trainyard_operator.core.build import plugins
 from trainyard_operator.core.build.info import DEFAULT_SETTINGS
 from trainyard_operator.core.model import (

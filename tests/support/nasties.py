@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tests.support.rule_examples import changed
 from trainyard_api import json_reader, names
-from trainyard_api.json_reader import Json
+from trainyard_api.json_types import Json
 
 SIZE: Final = 250 * 1000
 """Characters of JSON, a little less than the door lets in."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from trainyard_api.json_types import JsonValue
 from trainyard_delivery.drift import comparison, expected, writers
 from trainyard_delivery.drift.comparison import NOT_SHOWN, Row
 from trainyard_delivery.drift.differences import ABSENT, Difference, differences
@@ -17,7 +18,6 @@ from trainyard_delivery.drift.paths import Item, text
 from trainyard_delivery.drift.verdicts import Ref, State, Verdict, consequence, exit_code
 from trainyard_platform.errors import PlatformError
 
-Json = Any
 NODE, SIDE = Item((("name", "node"),)), Item((("name", "side"),))
 GUIDE = Path(__file__).parents[2] / "docs" / "drift.md"
 PEM = base64.b64encode(b"-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n").decode()
@@ -478,7 +478,7 @@ DEFAULTED = {
 }
 
 
-def with_in(manifest: Json, place: str, value: Json) -> Json:
+def with_in(manifest: JsonValue, place: str, value: JsonValue) -> JsonValue:
     changed = copy.deepcopy(manifest)
     at: Any = changed
     *way, last = [int(step) if step.isdigit() else step for step in place.split(".")]
@@ -524,7 +524,7 @@ def test_what_the_api_server_fills_in_by_itself_is_no_mutation() -> None:
     ],
 )
 def test_what_admission_puts_into_the_live_object_and_into_the_answer_is_a_mutation(
-    place: str, value: Json, row: Row
+    place: str, value: JsonValue, row: Row
 ) -> None:
     mutated = with_in(DEFAULTED, place, value)
     assert comparison.mutated(mutated, mutated, SENT) == (row,)

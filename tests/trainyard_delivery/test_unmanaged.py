@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from trainyard_api.json_types import Manifest
 from trainyard_delivery.drift.selectors import selects
 from trainyard_delivery.drift.unmanaged import ADMISSION, RBAC, Unmanaged, unmanaged
 from trainyard_delivery.drift.verdicts import Ref
 from trainyard_platform.stack.drift import Known
 
-Json = dict[str, Any]
 RBAC_GROUP = "rbac.authorization.k8s.io"
 NOBODY = {"matchLabels": {"kubernetes.io/metadata.name": "elsewhere"}}
 TO_VIEW = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
@@ -18,40 +18,44 @@ EVERYTHING = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
 PODS = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
 
 
-def thing(api_version: str, kind: str, name: str, namespace: str = "", **content: Any) -> Json:
+def thing(api_version: str, kind: str, name: str, namespace: str = "", **content: Any) -> Manifest:
     labels = {"labels": content.pop("labels")} if "labels" in content else {}
     where = {"namespace": namespace} if namespace else {}
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, **where, **labels}, **content}
 
 
-def account(namespace: str, name: str = "default") -> Json:
+def account(namespace: str, name: str = "default") -> Manifest:
     return {"kind": "ServiceAccount", "namespace": namespace, "name": name}
 
 
-def user(name: str = "eve") -> Json:
+def user(name: str = "eve") -> Manifest:
     return {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}
 
 
-def group(name: str) -> Json:
+def group(name: str) -> Manifest:
     return {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": name}
 
 
-def binding(*subjects: Json, role: str = "cluster-admin", namespace: str = "", name: str = "x") -> Json:
+def binding(
+    *subjects: Manifest, role: str = "cluster-admin", namespace: str = "", name: str = "x"
+) -> Manifest:
     kind = "RoleBinding" if namespace else "ClusterRoleBinding"
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
     return thing(RBAC, kind, name, namespace, roleRef=reference, subjects=list(subjects))
 
 
-def role(*rules: Json, name: str = "x", labels: dict[str, str] | None = None) -> Json:
+def role(*rules: Manifest, name: str = "x", labels: dict[str, str] | None = None) -> Manifest:
     return thing(RBAC, "ClusterRole", name, rules=list(rules), labels=labels or {})
 
 
-def webhooks(kind: str, rule: Json, selector: Json | None = None) -> Json:
+def webhooks(kind: str, rule: Manifest, selector: Manifest | None = None) -> Manifest:
     webhook = {"name": "x.example", "rules": [rule], "namespaceSelector": selector}
     return thing(ADMISSION, f"{kind}WebhookConfiguration", "x", webhooks=[webhook])
 
 
-def policy(kind: str = "ValidatingAdmissionPolicy", rule: Json = PODS, selector: Json | None = None) -> Json:
+def policy(
+    kind: str = "ValidatingAdmissionPolicy", rule: Manifest = PODS, selector: Manifest | None = None
+) -> Manifest:
     return thing(
         ADMISSION,
         kind,
@@ -74,7 +78,7 @@ GIT = [
 ]
 
 
-def why(one: Json) -> list[str]:
+def why(one: Manifest) -> list[str]:
     return [found.why for found in unmanaged(GIT, [one])]
 
 
@@ -292,7 +296,7 @@ def test_a_chart_may_say_a_namespace_of_an_object_of_the_cluster() -> None:
         ),
     ],
 )
-def test_what_reaches_into_the_stack_is_told_with_how(one: Json, said: str) -> None:
+def test_what_reaches_into_the_stack_is_told_with_how(one: Manifest, said: str) -> None:
     assert why(one) == [said]
 
 
@@ -353,7 +357,7 @@ def test_what_reaches_into_the_stack_is_told_with_how(one: Json, said: str) -> N
         pytest.param(thing("v1", "ServiceAccount", "x", "elsewhere"), id="an account elsewhere"),
     ],
 )
-def test_what_does_not_reach_into_the_stack_is_nobodys_affair(one: Json) -> None:
+def test_what_does_not_reach_into_the_stack_is_nobodys_affair(one: Manifest) -> None:
     assert why(one) == []
 
 
@@ -380,7 +384,7 @@ def test_they_are_told_by_kind_namespace_and_name() -> None:
         ({"kind": "ClusterRoleBinding", "name": "x"}, ["x"]),
     ],
 )
-def test_what_the_stack_file_knows_is_not_told(known: Json, left: list[str]) -> None:
+def test_what_the_stack_file_knows_is_not_told(known: Manifest, left: list[str]) -> None:
     one = binding(user(), namespace="team-a")
     known_to_git = [Known(reason="it is ours", **known)]
     found: list[Unmanaged] = unmanaged(GIT, [one], known_to_git)
@@ -403,6 +407,6 @@ def test_what_the_stack_file_knows_is_not_told(known: Json, left: list[str]) -> 
     ],
 )
 def test_a_selector_selects_as_kubernetes_does(
-    selector: Json, labels: dict[str, str], selected: bool
+    selector: Manifest, labels: dict[str, str], selected: bool
 ) -> None:
     assert selects(selector, labels) is selected

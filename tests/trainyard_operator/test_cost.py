@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import string
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from types import FrameType
@@ -15,6 +15,7 @@ import pytest
 
 from tests.harness.selection import long_unless
 from tests.support.core_values import at, observed, replicated_job, runtime, trainjob
+from trainyard_api.json_types import Json
 from trainyard_operator.core.admit import admission_review, limits
 from trainyard_operator.core.admit.validation import validate, validate_runtime
 from trainyard_operator.core.build import plugins
@@ -22,7 +23,6 @@ from trainyard_operator.core.build.info import Settings
 from trainyard_operator.core.decide.reconcile import companions, reconcile
 from trainyard_operator.core.model import Runtime, TrainJob
 
-Json = Mapping[str, Any]
 Shape = Callable[[int], tuple[TrainJob, Runtime]]
 
 GATES: Final = Settings(feature_gates=frozenset({"TrainJobStatus"}))

@@ -15,7 +15,7 @@ from tests.support.core_values import (
     runtime,
     trainjob,
 )
-from trainyard_api.json_reader import Json
+from trainyard_api.json_types import Json
 from trainyard_operator.core.admit.validation import Answer, validate
 from trainyard_operator.core.decide import revisions
 from trainyard_operator.core.decide.reconcile import companions, reconcile

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.core_values import at, counts, jobset, observed, stamp, trainjob
-from trainyard_api.json_reader import Json
+from trainyard_api.json_types import Json
 from trainyard_operator.core.build.info import Settings
 from trainyard_operator.core.decide import same_failure
 from trainyard_operator.core.decide.reconcile import reconcile

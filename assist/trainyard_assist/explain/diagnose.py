@@ -7,11 +7,12 @@ from enum import Enum
 from typing import Any, Final, TypeVar
 
 from trainyard_api import names
+from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 from trainyard_api.reasons import Reason
 
 from . import read, text, walk
-from .model import Diagnosis, Finding, Json, Observation, State, Subject, Unseen
+from .model import Diagnosis, Finding, Observation, State, Subject, Unseen
 from .rules import AFTER_THE_END, BEFORE_THE_END, ELSEWHERE, Rule, attempts, kueue, silence
 from .rules.trainjob import manager_elsewhere, reported_active
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainyard_api import names
+from trainyard_api.json_types import Json
 
 from . import read
-from .model import Json, Observation, Subject
+from .model import Observation, Subject
 from .rules import containers, jobset, kueue, pods, scheduling, silence, trainjob
 
 

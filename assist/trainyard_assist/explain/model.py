@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
+from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
-
-Json = Mapping[str, Any]
 
 
 class Subject(StrEnum):

@@ -9,9 +9,10 @@ from datetime import datetime
 from typing import Final
 
 from trainyard_api import names
+from trainyard_api.json_types import Json
 
 from . import read
-from .model import Holder, Json, QueuePlace
+from .model import Holder, QueuePlace
 
 NAMED: Final = 3
 """Jobs that are named, at most."""

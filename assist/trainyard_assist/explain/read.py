@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from trainyard_api import names, runtime_ref
+from trainyard_api.json_types import Json
 
-from .model import Json, Observation, Ref
+from .model import Observation, Ref
 
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

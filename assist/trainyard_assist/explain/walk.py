@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from trainyard_api import names
+from trainyard_api.json_types import Json
 
 from . import read, text
 from .causes import TABLE, At
-from .model import Finding, Json, Mark, Observation, Stage, Subject
+from .model import Finding, Mark, Observation, Stage, Subject
 from .rules import attempts, kueue
 
 Teller = Callable[[Observation], str]

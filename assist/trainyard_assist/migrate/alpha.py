@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath, InvalidFieldError
+from trainyard_api.json_types import Json
 from trainyard_operator.core.build import templates
-from trainyard_operator.core.model import Json
 
 from . import trainjobs
 from .notes import Notes

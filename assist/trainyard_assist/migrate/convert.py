@@ -16,8 +16,8 @@ from typing import Any, Final
 from trainyard_api import names
 from trainyard_api.documents import Document
 from trainyard_api.errors import FieldError, FieldPath, InvalidFieldError, UserError
+from trainyard_api.json_types import Json
 from trainyard_operator.core.admit import validation
-from trainyard_operator.core.model import Json
 
 from .. import offline
 from ..offline import DEFAULT_NAMESPACE

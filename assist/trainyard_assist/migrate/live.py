@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from trainyard_operator.core.model import Json
+from trainyard_api.json_types import Json
 
 _ENDS: Final = frozenset({"Complete", "Failed", "Succeeded"})
 """Conditions of TrainJobs, and of the older jobs, that are true once a job has ended."""

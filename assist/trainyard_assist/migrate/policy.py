@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath
-from trainyard_operator.core.model import Json
+from trainyard_api.json_types import Json
 
 from .notes import Notes
 from .source import Job, Kind, Role, unknown_fields

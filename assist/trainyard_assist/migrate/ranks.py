@@ -10,7 +10,7 @@ from typing import Final
 
 from trainyard_api import names
 from trainyard_api.errors import required
-from trainyard_operator.core.model import Json
+from trainyard_api.json_types import Json
 
 from .source import Role
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from trainyard_api import names
 from trainyard_api.errors import FieldPath
-from trainyard_operator.core.model import Json
+from trainyard_api.json_types import Json
 
 from .notes import Notes
 from .source import Job, Role

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from trainyard_api import json_reader
 from trainyard_api.errors import FieldPath, InvalidFieldError
-from trainyard_operator.core.model import Json
+from trainyard_api.json_types import Json
 
 from . import elastic, processes
 from .notes import Notes

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from trainyard_api import json_reader
 from trainyard_api.errors import FieldPath, invalid, required
+from trainyard_api.json_types import Json
 from trainyard_operator.core.admit import limits
-from trainyard_operator.core.model import Json
 
 from .notes import Notes
 

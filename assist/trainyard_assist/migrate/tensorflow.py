@@ -14,7 +14,7 @@ from typing import Final
 
 from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath, required
-from trainyard_operator.core.model import Json
+from trainyard_api.json_types import Json
 
 from . import pods, policy, references
 from .notes import Notes

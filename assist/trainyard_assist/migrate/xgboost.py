@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from trainyard_api import names
-from trainyard_operator.core.model import Json
+from trainyard_api.json_types import Json
 
 from . import masters, policy, references
 from .notes import Notes

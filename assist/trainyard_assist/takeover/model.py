@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from trainyard_api import names
+from trainyard_api.json_types import Json
 from trainyard_operator.core import model
 from trainyard_operator.core.build.info import DEFAULT_SETTINGS, Settings
-from trainyard_operator.core.model import Json
 
 NAMESPACE: Final = names.KUBEFLOW_NAMESPACE
 CONTROLLER: Final = "kubeflow-trainer-controller-manager"

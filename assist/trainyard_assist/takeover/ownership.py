@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from trainyard_api import names
-from trainyard_operator.core.model import Json
+from trainyard_api.json_types import Json
 
 from . import model
 

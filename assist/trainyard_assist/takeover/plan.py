@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from trainyard_api import documents, names
+from trainyard_api.json_types import Json
 from trainyard_operator.core.decide import reconcile, revisions
-from trainyard_operator.core.model import Json, Runtime
+from trainyard_operator.core.model import Runtime
 from trainyard_operator.core.status import conditions
 
 from . import checks, model, ownership

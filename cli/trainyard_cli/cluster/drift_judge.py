@@ -7,15 +7,14 @@ not a dry run. `trainyard_delivery.drift` decides what follows from the answers.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
 
+from trainyard_api.json_types import Json
 from trainyard_delivery.drift import comparison, writers
 from trainyard_delivery.drift.comparison import Row
 from trainyard_delivery.drift.verdicts import Ref, State, Verdict, consequence, going
 from trainyard_kube.client import ApiError, Client, ConflictError, NotFoundError, Resource
-
-Json = Mapping[str, Any]
 
 MANAGER: Final = "pulumi-kubernetes-trainyard"
 """Begins like the provider's own managers: the provider takes over fields written under such a name."""

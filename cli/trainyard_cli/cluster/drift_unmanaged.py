@@ -10,14 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from trainyard_api.json_types import Json
 from trainyard_delivery.drift.unmanaged import LISTED, Unmanaged, unmanaged
 from trainyard_kube.client import ApiError, Client
 from trainyard_platform.stack.drift import Drift
 
 from .drift_judge import Kinds
 from .lists import everything
-
-Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

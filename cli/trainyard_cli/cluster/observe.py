@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from trainyard_api import names
+from trainyard_api.json_types import Json
 from trainyard_assist.explain import FollowUps, Observation, QueuePlace, Subject, follow_ups
 from trainyard_assist.explain import queue_place as places
 from trainyard_assist.explain.follow_ups import LogOf
@@ -42,7 +43,6 @@ from trainyard_kube.resources import (
     WORKLOADS,
 )
 
-Json = Mapping[str, Any]
 T = TypeVar("T")
 
 PATIENCE: Final = 10.0

@@ -7,10 +7,11 @@ admission policies and the operator's webhook, which tries the Jobs too.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from trainyard_api import names
+from trainyard_api.json_types import Json
 from trainyard_kube.client import ApiError, Client, NotFoundError
 from trainyard_kube.resources import CLUSTER_TRAINING_RUNTIMES
 from trainyard_platform.artifacts import Artifacts
@@ -23,8 +24,6 @@ from . import connection
 
 _DENIED: Final = ("denied the request: ", "denied request: ")
 """What the API server writes before the message of a webhook, and of an admission policy."""
-
-Manifest = Mapping[str, Any]
 
 
 def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[str]:
@@ -43,7 +42,7 @@ def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[st
     return connection.ask(credentials, "preview", lambda client: refused(client, manifests))
 
 
-async def refused(client: Client, manifests: Sequence[Manifest]) -> list[str]:
+async def refused(client: Client, manifests: Sequence[Json]) -> list[str]:
     """The sentences; raises the client's errors where there is neither a yes nor a no."""
     try:
         await client.get(CLUSTER_TRAINING_RUNTIMES.path(), params={"limit": "1"})
@@ -53,7 +52,7 @@ async def refused(client: Client, manifests: Sequence[Manifest]) -> list[str]:
     return [sentence for sentence in sentences if sentence]
 
 
-async def _refusal_of(client: Client, manifest: Manifest) -> str:
+async def _refusal_of(client: Client, manifest: Json) -> str:
     name = manifest["metadata"]["name"]
     try:
         await _sent(client, name, _without_exemption(manifest))
@@ -64,7 +63,7 @@ async def _refusal_of(client: Client, manifest: Manifest) -> str:
     return ""
 
 
-async def _sent(client: Client, name: str, manifest: Manifest) -> None:
+async def _sent(client: Client, name: str, manifest: Json) -> None:
     try:
         live = await client.get(CLUSTER_TRAINING_RUNTIMES.path(name=name))
     except NotFoundError:
@@ -76,7 +75,7 @@ async def _sent(client: Client, name: str, manifest: Manifest) -> None:
     )
 
 
-def _without_exemption(manifest: Manifest) -> Manifest:
+def _without_exemption(manifest: Json) -> Json:
     """The manifest without the label that exempts a stack's runtimes (see `parts.catalog`)."""
     metadata = manifest["metadata"]
     labels = {

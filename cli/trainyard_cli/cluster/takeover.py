@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from trainyard_api import names
+from trainyard_api.json_types import Json
 from trainyard_assist import takeover
 from trainyard_assist.takeover.model import (
     CONFIGURATION,
@@ -50,8 +51,6 @@ from trainyard_operator.core.decide.views import (
 )
 
 from .lists import everything, undecoded
-
-Json = Mapping[str, Any]
 
 MANAGER: Final = "trainyard-adopt"
 JOBSET_NAMESPACE: Final = "jobset-system"

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from trainyard_api import names, quantity
+from trainyard_api.json_types import Json
 from trainyard_delivery.impact import Job, Ref, State
 from trainyard_kube.client import ApiError, Client, NotFoundError, Resource
 from trainyard_kube.resources import JOBSETS, LOCAL_QUEUES, NODES, PODS, TRAINJOBS, WORKLOADS
@@ -22,8 +23,6 @@ from trainyard_operator.core.decide.views import jobset_of, runtime_key, trainjo
 from trainyard_operator.core.status import conditions, display_state
 
 from .lists import undecoded
-
-Json = Mapping[str, Any]
 
 
 @dataclass

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final, TextIO
 
 import typer
 
+from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 from trainyard_delivery import shown
 from trainyard_delivery.drift import expected, writers
@@ -34,8 +35,6 @@ from ..cluster.drift_judge import judge, put_right
 from ..cluster.drift_unmanaged import Beside
 from ..files import rendering, stackfile
 from ..options import Context, Keep, Kubeconfig, Printed
-
-Json = Mapping[str, Any]
 
 API_VERSION: Final = "drift.trainyard.dev/v1alpha1"
 _LEGEND: Final = (

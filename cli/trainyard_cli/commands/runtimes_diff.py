@@ -20,6 +20,7 @@ import typer
 
 from trainyard_api import names
 from trainyard_api.errors import UserError
+from trainyard_api.json_types import Json
 from trainyard_api.similar import hint
 from trainyard_assist import offline
 from trainyard_kube.client import Client, NotFoundError
@@ -37,8 +38,6 @@ from ..files import stackfile
 from ..files.manifests import CATALOG
 from ..options import Context, Kubeconfig, Printed
 from .runtimes import Stack, names_of, of_stack
-
-Json = Mapping[str, Any]
 
 _MARKS: Final = {Kind.ADDED: "+", Kind.REMOVED: "-", Kind.CHANGED: "~"}
 _OF_TOOLS: Final = ("pulumi.com/", "kubectl.kubernetes.io/")

@@ -68,7 +68,7 @@ With = Annotated[
         help="A part that a sandbox can do without; may be repeated. A sandbox that runs gets it as well.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
 
 
 @app.command()
@@ -178,7 +178,7 @@ def bundle(
 
 
 @app.command()
-def status(name: Name = "default", as_json: Json = False) -> None:
+def status(name: Name = "default", as_json: AsJson = False) -> None:
     """Show the state of the sandbox. Exit code 1 unless it is up and all of it runs."""
     answer = Sandbox(Instance(name)).status()
     if as_json:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
+
+from trainyard_api.json_types import Json, JsonValue
 
 from .differences import ABSENT, Absent, Difference, differences
 from .mutations import mutations
 from .ownership import Writer, writer
 from .paths import Path, text
 from .writers import Right, with_others
-
-Json = Any
 
 _OF_THE_SERVER: Final = (
     "creationTimestamp",
@@ -34,15 +34,15 @@ class Row:
     """One thing in the cluster that differs from git."""
 
     path: str
-    git: Json
+    git: JsonValue
     """What git says; `ABSENT` for nothing."""
-    cluster: Json
+    cluster: JsonValue
     """What is there; `ABSENT` for nothing."""
     writer: Writer | None
     """The client that says that it wrote it; None if none does."""
 
 
-def body(manifest: Mapping[str, Json], live: Mapping[str, Json], rights: Sequence[Right]) -> dict[str, Json]:
+def body(manifest: Json, live: Json, rights: Sequence[Right]) -> dict[str, JsonValue]:
     """The replace that would make the live object what git says, unless it has changed meanwhile; what
     others may write stays."""
     expected = with_others(manifest, live, rights)
@@ -51,13 +51,13 @@ def body(manifest: Mapping[str, Json], live: Mapping[str, Json], rights: Sequenc
     return expected
 
 
-def controller(live: Mapping[str, Json]) -> str:
+def controller(live: Json) -> str:
     """The object that controls this one, by its ownerReferences; empty if none does."""
     owners = live["metadata"].get("ownerReferences") or ()
     return next((f"{owner['kind']} {owner['name']}" for owner in owners if owner.get("controller")), "")
 
 
-def rows(live: Mapping[str, Json], answer: Mapping[str, Json]) -> tuple[Row, ...]:
+def rows(live: Json, answer: Json) -> tuple[Row, ...]:
     """What differs between the live object and what the API server would make of it.
 
     Args:
@@ -67,9 +67,7 @@ def rows(live: Mapping[str, Json], answer: Mapping[str, Json]) -> tuple[Row, ...
     return _rows(live, differences(_content(answer), _content(live)))
 
 
-def mutated(
-    live: Mapping[str, Json], answer: Mapping[str, Json], sent: Mapping[str, Json]
-) -> tuple[Row, ...]:
+def mutated(live: Json, answer: Json, sent: Json) -> tuple[Row, ...]:
     """What admission puts into the object at each write, so that it is in the live object and in the answer.
 
     Args:
@@ -80,7 +78,7 @@ def mutated(
     return _rows(live, mutations(_content(sent), _content(answer), _content(live)))
 
 
-def _rows(live: Mapping[str, Json], changes: Iterable[Difference]) -> tuple[Row, ...]:
+def _rows(live: Json, changes: Iterable[Difference]) -> tuple[Row, ...]:
     is_secret = live.get("kind") == "Secret"
     return tuple(
         Row(
@@ -93,11 +91,11 @@ def _rows(live: Mapping[str, Json], changes: Iterable[Difference]) -> tuple[Row,
     )
 
 
-def _content(manifest: Mapping[str, Json]) -> dict[str, Json]:
+def _content(manifest: Json) -> dict[str, JsonValue]:
     metadata = {key: value for key, value in manifest["metadata"].items() if key not in _OF_THE_SERVER}
     return {**{key: value for key, value in manifest.items() if key != "status"}, "metadata": metadata}
 
 
-def _shown(value: Json, path: Path, is_secret: bool) -> Json:
+def _shown(value: JsonValue, path: Path, is_secret: bool) -> JsonValue:
     hidden = is_secret and path[0] in _SECRET and not isinstance(value, Absent)
     return NOT_SHOWN if hidden else value

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
+
+from trainyard_api.json_types import JsonValue
 
 from .paths import Item, Path
-
-Json = Any
 
 
 class Absent:
@@ -38,13 +38,13 @@ class Difference:
     """One thing that differs from git."""
 
     path: Path
-    git: Json
+    git: JsonValue
     """What git says; `ABSENT` for nothing."""
-    cluster: Json
+    cluster: JsonValue
     """What is there; `ABSENT` for nothing."""
 
 
-def differences(git: Json, cluster: Json, path: Path = ()) -> Iterator[Difference]:
+def differences(git: JsonValue, cluster: JsonValue, path: Path = ()) -> Iterator[Difference]:
     """Each difference, in the order of the fields' names.
 
     What is wholly new or wholly gone is one difference, however large. Items
@@ -63,14 +63,14 @@ def differences(git: Json, cluster: Json, path: Path = ()) -> Iterator[Differenc
         yield Difference(path, git, cluster)
 
 
-def _identity(git: Sequence[Json], cluster: Sequence[Json]) -> tuple[str, ...] | None:
+def _identity(git: Sequence[JsonValue], cluster: Sequence[JsonValue]) -> tuple[str, ...] | None:
     for fields in _IDENTITIES:
         if all(_tells_apart(items, fields) for items in (git, cluster)):
             return fields
     return None
 
 
-def _tells_apart(items: Sequence[Json], fields: Sequence[str]) -> bool:
+def _tells_apart(items: Sequence[JsonValue], fields: Sequence[str]) -> bool:
     identities = set()
     for item in items:
         if not isinstance(item, dict) or fields[0] not in item or fields[-1] not in item:
@@ -83,9 +83,9 @@ def _tells_apart(items: Sequence[Json], fields: Sequence[str]) -> bool:
 
 
 def _named(
-    git: Sequence[Json], cluster: Sequence[Json], fields: Sequence[str], path: Path
+    git: Sequence[JsonValue], cluster: Sequence[JsonValue], fields: Sequence[str], path: Path
 ) -> Iterator[Difference]:
-    def item(value: Json) -> Item:
+    def item(value: JsonValue) -> Item:
         return Item(tuple((name, value[name]) for name in fields if name in value))
 
     of_git, of_cluster = ({item(value): value for value in items} for items in (git, cluster))
@@ -96,7 +96,7 @@ def _named(
         yield Difference(path, git, cluster)
 
 
-def _items(git: Sequence[Json], cluster: Sequence[Json], path: Path) -> Iterator[Difference]:
+def _items(git: Sequence[JsonValue], cluster: Sequence[JsonValue], path: Path) -> Iterator[Difference]:
     missing = list(enumerate(git))
     added = []
     for position, item in enumerate(cluster):
@@ -116,7 +116,7 @@ def _items(git: Sequence[Json], cluster: Sequence[Json], path: Path) -> Iterator
             yield Difference((*path, position), ABSENT, item)
 
 
-def _is_alike(git: Json, cluster: Json) -> bool:
+def _is_alike(git: JsonValue, cluster: JsonValue) -> bool:
     """Whether one may be the other, changed: objects that have an equal field."""
     are_objects = isinstance(git, dict) and isinstance(cluster, dict)
     return are_objects and any(key in cluster and cluster[key] == value for key, value in git.items())

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from trainyard_api.json_types import Json, JsonValue
 from trainyard_platform.errors import PlatformError
 
 from .. import pulumi_state
-
-Json = Any
 
 _SECRET: Final = "4dabf18193072939515e22adb298388d"  # noqa: S105 - marks what a state keeps encrypted
 _PULUMIS_OWN: Final = "__"
 
 
-def objects(state: Mapping[str, Json]) -> tuple[dict[str, Json], ...]:
+def objects(state: Json) -> tuple[dict[str, JsonValue], ...]:
     """The manifests in an export of a stack, in its order, with the annotations that Pulumi reads.
 
     Raises `PlatformError` if a value is encrypted: there is nothing to compare with.
@@ -23,13 +21,13 @@ def objects(state: Mapping[str, Json]) -> tuple[dict[str, Json], ...]:
     return tuple(_manifest(resource["urn"], resource["inputs"]) for resource in pulumi_state.objects(state))
 
 
-def _manifest(urn: str, inputs: Mapping[str, Json]) -> dict[str, Json]:
+def _manifest(urn: str, inputs: Json) -> dict[str, JsonValue]:
     if _is_encrypted(inputs):
         raise PlatformError(f"{urn}: one of its values is secret, so it cannot be compared with the cluster")
     return {key: value for key, value in inputs.items() if not key.startswith(_PULUMIS_OWN)}
 
 
-def _is_encrypted(value: Json) -> bool:
+def _is_encrypted(value: JsonValue) -> bool:
     if isinstance(value, dict):
         return _SECRET in value or any(_is_encrypted(item) for item in value.values())
     return isinstance(value, list) and any(_is_encrypted(item) for item in value)

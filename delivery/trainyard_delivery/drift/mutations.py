@@ -7,20 +7,19 @@ have it alike, and only git does not.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from trainyard_api import quantity
+from trainyard_api.json_types import JsonValue
 
 from .differences import ABSENT, Difference
 from .paths import Item, Path
-
-Json = Any
 
 _TEMPLATE: Final = ("spec", "template", "spec")
 """Below it the API server fills in no list by itself."""
 
 
-def mutations(git: Json, answer: Json, live: Json) -> Iterator[Difference]:
+def mutations(git: JsonValue, answer: JsonValue, live: JsonValue) -> Iterator[Difference]:
     """The values of git that are others, and the items of lists that git does not have.
 
     A field that git does not name may be a default. Told are only lists of objects, and each list of a pod
@@ -40,12 +39,12 @@ def mutations(git: Json, answer: Json, live: Json) -> Iterator[Difference]:
             yield mutation
 
 
-def _is_of_kubernetes(manifest: Json) -> bool:
+def _is_of_kubernetes(manifest: JsonValue) -> bool:
     group = manifest["apiVersion"].rpartition("/")[0]
     return "." not in group or (group.endswith(".k8s.io") and not group.endswith(".x-k8s.io"))
 
 
-def _mutations(git: Json, cluster: Json, path: Path) -> Iterator[Difference]:
+def _mutations(git: JsonValue, cluster: JsonValue, path: Path) -> Iterator[Difference]:
     if git is None or _is_same(git, cluster):
         return
     if isinstance(git, dict) and isinstance(cluster, dict):
@@ -60,14 +59,14 @@ def _mutations(git: Json, cluster: Json, path: Path) -> Iterator[Difference]:
         yield Difference(path, git, cluster)
 
 
-def _is_put_in(value: Json, path: Path) -> bool:
+def _is_put_in(value: JsonValue, path: Path) -> bool:
     """Whether a list that git does not name is none of the API server's defaults."""
     if not isinstance(value, list) or not value or path[0] == "metadata":
         return False
     return path[:3] == _TEMPLATE or isinstance(value[0], dict)
 
 
-def _items(git: Sequence[Json], cluster: Sequence[Json], path: Path) -> Iterator[Difference]:
+def _items(git: Sequence[JsonValue], cluster: Sequence[JsonValue], path: Path) -> Iterator[Difference]:
     """Items belong together by name, otherwise where the item of git is in the other."""
     unmatched = list(enumerate(git))
     added = []
@@ -90,7 +89,7 @@ def _items(git: Sequence[Json], cluster: Sequence[Json], path: Path) -> Iterator
         yield Difference((*path, position), ABSENT, item)
 
 
-def _is_in(git: Json, cluster: Json) -> bool:
+def _is_in(git: JsonValue, cluster: JsonValue) -> bool:
     """Whether what git says is all there; what it does not say may be a default."""
     if isinstance(git, dict) and isinstance(cluster, dict):
         return all(
@@ -103,7 +102,7 @@ def _is_in(git: Json, cluster: Json) -> bool:
     return _is_same(git, cluster)
 
 
-def _is_same(git: Json, cluster: Json) -> bool:
+def _is_same(git: JsonValue, cluster: JsonValue) -> bool:
     if git == cluster:
         return True
     try:
@@ -113,5 +112,5 @@ def _is_same(git: Json, cluster: Json) -> bool:
         return False
 
 
-def _is_number(*values: Json) -> bool:
+def _is_number(*values: JsonValue) -> bool:
     return all(isinstance(value, str | int | float) and not isinstance(value, bool) for value in values)

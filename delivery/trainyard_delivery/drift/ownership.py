@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .paths import Item, Path, Step, below
+from trainyard_api.json_types import Json
 
-Json = Mapping[str, Any]
+from .paths import Item, Path, Step, below
 
 
 @dataclass(frozen=True, slots=True)

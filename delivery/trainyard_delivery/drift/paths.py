@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-Json = Any
+from trainyard_api.json_types import JsonValue
 
 
 class Item(NamedTuple):
     """The item of a list of objects that has these values in these fields."""
 
-    fields: tuple[tuple[str, Json], ...]
+    fields: tuple[tuple[str, JsonValue], ...]
 
-    def is_(self, item: Json) -> bool:
+    def is_(self, item: JsonValue) -> bool:
         """Whether this is the item."""
         return isinstance(item, dict) and all(item.get(name) == value for name, value in self.fields)
 
@@ -34,7 +34,7 @@ def text(path: Path) -> str:
     return path_text
 
 
-def below(value: Json, step: Step) -> Json:
+def below(value: JsonValue, step: Step) -> JsonValue:
     """What is one step below a value; None if there is nothing."""
     if isinstance(value, dict):
         return value.get(step) if isinstance(step, str) else None

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from trainyard_api.json_types import Json
 from trainyard_platform.stack.drift import Known
 
 from .selectors import selects
 from .verdicts import Ref
-
-Json = Mapping[str, Any]
 
 RBAC: Final = "rbac.authorization.k8s.io/v1"
 ADMISSION: Final = "admissionregistration.k8s.io/v1"

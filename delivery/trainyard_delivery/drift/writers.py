@@ -8,14 +8,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path as File
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from .paths import Item, Path, below
+from trainyard_api.json_types import Json, JsonValue
 
-Json = Any
+from .paths import Item, Path, below
 
 _TABLE: Final = File(__file__).with_name("writers.yaml")
 EACH: Final = "*"
@@ -35,16 +35,16 @@ class Right(BaseModel):
     field: str = Field(default="", alias="with")
     reason: str
 
-    def holds_for(self, manifest: Mapping[str, Json]) -> bool:
+    def holds_for(self, manifest: Json) -> bool:
         """Whether it applies to this object."""
         named = not self.names or manifest["metadata"]["name"] in self.names
         return manifest["kind"] in self.kinds and named and (not self.field or self.field in manifest)
 
-    def allows(self, value: Json) -> bool:
+    def allows(self, value: JsonValue) -> bool:
         """Whether this may exist as a whole."""
         return not self.values and (self.shape is None or _SHAPES[self.shape](value))
 
-    def allows_item(self, item: Json) -> bool:
+    def allows_item(self, item: JsonValue) -> bool:
         """Whether this may be in the live list, whatever else is."""
         return (item.get(self.by) if self.by and isinstance(item, dict) else item) in self.values
 
@@ -55,11 +55,9 @@ def table() -> tuple[Right, ...]:
     return tuple(Right.model_validate(row) for row in yaml.safe_load(_TABLE.read_text(encoding="utf-8")))
 
 
-def with_others(
-    manifest: Mapping[str, Json], live: Mapping[str, Json], rights: Sequence[Right]
-) -> dict[str, Json]:
+def with_others(manifest: Json, live: Json, rights: Sequence[Right]) -> dict[str, JsonValue]:
     """What git says, with what others may have written where git says nothing, or into its lists."""
-    merged: dict[str, Json] = copy.deepcopy(dict(manifest))
+    merged: dict[str, JsonValue] = copy.deepcopy(dict(manifest))
     for right in rights:
         if right.holds_for(manifest):
             for pattern in right.paths:
@@ -68,7 +66,7 @@ def with_others(
     return merged
 
 
-def _places(pattern: Sequence[str], value: Json, path: Path) -> Iterator[Path]:
+def _places(pattern: Sequence[str], value: JsonValue, path: Path) -> Iterator[Path]:
     """The paths that a pattern matches in an object, whether or not they exist."""
     for position, step in enumerate(pattern):
         if step == EACH:
@@ -80,8 +78,8 @@ def _places(pattern: Sequence[str], value: Json, path: Path) -> Iterator[Path]:
     yield path
 
 
-def _take_over(merged: dict[str, Json], live: Mapping[str, Json], path: Path, right: Right) -> None:
-    value: Json = live
+def _take_over(merged: dict[str, JsonValue], live: Mapping[str, JsonValue], path: Path, right: Right) -> None:
+    value: JsonValue = live
     for step in path:
         value = below(value, step)
     items = (
@@ -91,7 +89,7 @@ def _take_over(merged: dict[str, Json], live: Mapping[str, Json], path: Path, ri
     )
     if not items and (value is None or not right.allows(value)):
         return
-    target: Json = merged
+    target: JsonValue = merged
     *parents, last = path
     for step in parents:
         if isinstance(step, str) and below(target, step) is None:
@@ -103,27 +101,27 @@ def _take_over(merged: dict[str, Json], live: Mapping[str, Json], path: Path, ri
         target[last] = copy.deepcopy(value)
 
 
-def _insert(target: list[Json], items: Sequence[tuple[int, Json]]) -> None:
+def _insert(target: list[JsonValue], items: Sequence[tuple[int, JsonValue]]) -> None:
     """Insert the items at their positions in the cluster, so that the order matches."""
     for position, item in items:
         if item not in target:
             target.insert(position, copy.deepcopy(item))
 
 
-def _are_certificates(value: Json) -> bool:
+def _are_certificates(value: JsonValue) -> bool:
     try:
         return base64.b64decode(value, validate=True).lstrip().startswith(b"-----BEGIN CERTIFICATE-----")
     except (TypeError, ValueError):
         return False
 
 
-def _are_dockercfg(value: Json) -> bool:
+def _are_dockercfg(value: JsonValue) -> bool:
     names = [value] if isinstance(value, str) else [entry.get("name") for entry in value]
     return all(isinstance(name, str) and _DOCKERCFG.search(name) for name in names)
 
 
 _DOCKERCFG: Final = re.compile(r"-dockercfg-[a-z0-9]{5}$")
-_SHAPES: Final[Mapping[str, Callable[[Json], bool]]] = {
+_SHAPES: Final[Mapping[str, Callable[[JsonValue], bool]]] = {
     "certificates": _are_certificates,
     "dockercfg": _are_dockercfg,
 }

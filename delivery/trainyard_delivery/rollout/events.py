@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
+
+from trainyard_api.json_types import Json
 
 from ..drift.verdicts import Ref, going
-
-Json = Mapping[str, Any]
 
 
 class Op(StrEnum):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
+from trainyard_api.json_types import JsonValue
 from trainyard_platform.objects.annotations import KEPT
 
 from .. import consequences, impact, shown
@@ -15,8 +16,6 @@ from ..drift.comparison import NOT_SHOWN
 from ..drift.differences import Absent, Difference, differences
 from ..drift.verdicts import Ref
 from .events import Op, Step, Violation
-
-Json = Any
 
 _MARKS: Final = {
     Op.CREATE: "+",
@@ -215,7 +214,7 @@ def _field(difference: Difference, *, hidden: bool) -> str:
     return f"{paths.text(difference.path)}: {before} -> {after}"
 
 
-def _text(value: Json) -> str:
+def _text(value: JsonValue) -> str:
     if isinstance(value, Absent):
         return "nothing"
     return value if isinstance(value, str) else json.dumps(value)

@@ -11,12 +11,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from trainyard_api.json_types import Json as Json  # noqa: PLC0414 - the modules of the core take it from here
 from trainyard_api.reasons import Reason
-
-Json = Mapping[str, Any]
-"""A JSON object as it came from, or goes to, the API server. Never mutated."""
 
 
 @dataclass(frozen=True, slots=True)

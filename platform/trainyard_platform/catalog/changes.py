@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-Json = Mapping[str, Any]
+from trainyard_api.json_types import Json
 
 ABSENT: Final = None
 """The value of a field on the side that lacks it; manifests have no nulls."""

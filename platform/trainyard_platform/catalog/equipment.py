@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from trainyard_api import names
+from trainyard_api.json_types import Manifest
 from trainyard_api.names import StorageRole
 from trainyard_api.similar import hint
 
 from ..errors import PlatformError
-from ..objects.manifest import Manifest
 from ..stack import accelerators
 from ..stack.accelerators import Accelerator, AcceleratorKind
 from ..stack.storage import ObjectStore, Storage, class_name

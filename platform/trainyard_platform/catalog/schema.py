@@ -13,8 +13,6 @@ from kubeflow_trainer_api import models  # type: ignore[import-untyped]
 
 from trainyard_api import names
 
-Json = dict[str, Any]
-
 _SPEC: Final = "TrainerV1alpha1TrainingRuntimeSpec"
 _POLICY: Final = "TrainerV1alpha1MLPolicy"
 _NULL: Final = {"type": "null"}
@@ -22,7 +20,7 @@ _QUANTITY: Final = {"type": ["string", "number"]}
 _LONGEST: Final = 160
 
 
-def document() -> Json:
+def document() -> dict[str, Any]:
     """The schema of one file of the catalog."""
     whole = models.TrainerV1alpha1TrainingRuntimeSpec.model_json_schema(by_alias=True)
     definitions = {name: _object(definition) for name, definition in whole.pop("$defs").items()}
@@ -51,7 +49,7 @@ def text() -> str:
     return json.dumps(document(), indent=1) + "\n"
 
 
-def _metadata() -> Json:
+def _metadata() -> dict[str, Any]:
     texts = {"type": "object", "additionalProperties": {"type": "string"}}
     framework = {"type": "string", "description": "The framework; the name of the file's folder too."}
     support = {"const": names.SUPPORT_DEPRECATED, "description": "The runtime goes away in a later release."}
@@ -68,11 +66,11 @@ def _metadata() -> Json:
     }
 
 
-def _object(schema: Json) -> Json:
+def _object(schema: dict[str, Any]) -> dict[str, Any]:
     """A model's schema, closed, as manifests are written: a field is left out, and never null."""
     if "actual_instance" in schema.get("properties", {}):
         return {"anyOf": _without_null(schema["properties"]["actual_instance"]["anyOf"])}
-    result: Json = _simple(schema)
+    result: dict[str, Any] = _simple(schema)
     if "properties" in result:
         result["additionalProperties"] = False
     return result
@@ -107,9 +105,9 @@ def _sentence(words: str) -> str:
     return first if len(first) <= _LONGEST else f"{first[: _LONGEST - 1]}…"
 
 
-def _reached(root: Json, definitions: Mapping[str, Json]) -> Json:
+def _reached(root: dict[str, Any], definitions: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """The definitions that the root leads to, by name."""
-    reached: Json = {}
+    reached: dict[str, Any] = {}
     todo = [root]
     while todo:
         for name in _references(todo.pop()):

@@ -1,10 +1,8 @@
 """The form in which every part makes its objects (docs/adr/0027), and the one that many parts make: pure."""
 
 from collections.abc import Mapping
-from typing import Any
 
-Manifest = dict[str, Any]
-"""An object, as the API server has it."""
+from trainyard_api.json_types import Manifest
 
 
 def namespace(

@@ -2,8 +2,9 @@
 
 from typing import Final
 
+from trainyard_api.json_types import Manifest
+
 from ..stack.pod_settings import Controllers
-from .manifest import Manifest
 
 RESTRICTED_CONTAINER: Final[Manifest] = {
     "allowPrivilegeEscalation": False,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from .manifest import Manifest
+from trainyard_api.json_types import Manifest
 
 PRIORITY = 1_000_000
 """Above any training, and far below the cluster's own pods."""

@@ -7,7 +7,7 @@ one a ClusterRole and a ClusterRoleBinding.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from .manifest import Manifest
+from trainyard_api.json_types import Manifest
 
 RBAC: Final = "rbac.authorization.k8s.io"
 _VERSION: Final = f"{RBAC}/v1"

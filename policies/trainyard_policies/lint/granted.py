@@ -11,7 +11,7 @@ from datetime import date
 from typing import Final
 
 from trainyard_api.errors import InvalidFieldError
-from trainyard_api.json_reader import Json
+from trainyard_api.json_types import Json
 
 from .. import engine, exceptions, manifest
 from ..rules import host_access

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from trainyard_api import json_reader, names, similar
 from trainyard_api.errors import FieldPath
-from trainyard_api.json_reader import Json
+from trainyard_api.json_types import Json
 
 from ..cel import Webhook
 from ..frameworks import KNOWN

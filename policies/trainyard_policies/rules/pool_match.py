@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from trainyard_api import json_reader, names
-from trainyard_api.json_reader import Json
+from trainyard_api.json_types import Json
 from trainyard_api.pools import Taint, tolerated
 
 from ..cel import Webhook

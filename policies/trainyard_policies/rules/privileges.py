@@ -7,7 +7,7 @@ from typing import Final
 
 from trainyard_api import json_reader
 from trainyard_api.errors import FieldPath
-from trainyard_api.json_reader import Json
+from trainyard_api.json_types import Json
 
 from ..cel import Cel, Of
 from ..manifest import ReplicatedJob, Workload

@@ -7,7 +7,7 @@ from typing import Final
 
 from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath
-from trainyard_api.json_reader import Json
+from trainyard_api.json_types import Json
 
 from ..manifest import Manifest
 from ..parameters import Parameters

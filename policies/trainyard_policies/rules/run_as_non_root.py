@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from trainyard_api import json_reader
 from trainyard_api.errors import FieldPath
-from trainyard_api.json_reader import Json
+from trainyard_api.json_types import Json
 
 from ..cel import Cel, Of
 from ..manifest import Workload

@@ -9,6 +9,7 @@ from typing import Final
 from trainyard_api import json_reader, names
 from trainyard_api.compatibility import Table
 from trainyard_api.errors import FieldPath
+from trainyard_api.json_types import Json
 
 from .. import images
 from ..manifest import Manifest
@@ -55,7 +56,7 @@ def _uses(manifest: Manifest) -> Iterator[_Use]:
             yield part, image.tag, manifest, _CONTAINERS.index(position).child("image")
 
 
-def _containers(deployment: Manifest) -> Sequence[json_reader.Json]:
+def _containers(deployment: Manifest) -> Sequence[Json]:
     value = deployment.value
     for key in ("spec", "template", "spec"):
         value = json_reader.mapping(value.get(key), FieldPath("spec.template.spec"))

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from trainyard_api import json_reader, names, quantity, similar
 from trainyard_api.errors import ErrorType, FieldError, FieldPath
-from trainyard_api.json_reader import Json
+from trainyard_api.json_types import Json
 
 from ..name_patterns import BY_NAME
 from ..rule import MOST, Finding, Rename

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainyard_api import names
+from trainyard_api.json_types import Json
 
-Json = Mapping[str, Any]
 Schema = dict[str, Any]
 
 _JOB: Final = "io.k8s.api.batch.v1.JobTemplateSpec"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from trainyard_api import names
+from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.status import attempts
 
 from .. import read, text
-from ..model import Finding, Json, Observation, Ref
+from ..model import Finding, Observation, Ref
 from .finding import finding_of
 
 _UNKNOWN: Final = {

@@ -8,12 +8,13 @@ from signal import Signals
 from typing import Any, Final
 
 from trainyard_api import names
+from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.model import PodEnd
 from trainyard_operator.core.status import attempts, termination_message
 
 from .. import read, text
-from ..model import Finding, Json, Observation
+from ..model import Finding, Observation
 from . import attempts as recorded
 from .finding import finding_of
 

@@ -6,11 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
 
 from .. import read, text
 from ..causes import TABLE
-from ..model import Finding, Json, Observation, Ref
+from ..model import Finding, Observation, Ref
 
 
 def finding_of(

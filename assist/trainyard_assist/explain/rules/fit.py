@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from trainyard_api import quantity
+from trainyard_api.json_types import Json
 
 from .. import read, text
-from ..model import Json
 
 _INSUFFICIENT = re.compile(r"Insufficient ([\w./-]+)")
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from trainyard_api import names
+from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
 
 from .. import read
-from ..model import Finding, Json, Observation
+from ..model import Finding, Observation
 from .finding import finding_of
 
 _WAITING: Final = frozenset({"", "Pending", "Inqueue", "Scheduling", "Unknown"})

@@ -13,12 +13,13 @@ from dataclasses import replace
 from typing import Final
 
 from trainyard_api import names, similar
+from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.decide import quota
 
 from .. import queue_place, read, text
-from ..model import Finding, Json, Observation, QueuePlace, Ref, Subject
+from ..model import Finding, Observation, QueuePlace, Ref, Subject
 from .finding import finding_of
 
 NAMESPACE: Final = "kueue-system"

@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from trainyard_api import quantity
+from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.decide import refusals
 from trainyard_operator.core.status import pod_readiness
 
 from .. import read, text
-from ..model import Finding, Json, Observation, Ref
+from ..model import Finding, Observation, Ref
 from .finding import finding_of
 from .trainjob import with_reported_step
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Final
 
 from trainyard_api import names
+from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
 
 from .. import read, text
-from ..model import Finding, Json, Observation, Ref
+from ..model import Finding, Observation, Ref
 from .finding import finding_of
 
 _PATIENCE: Final = 5.0

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
 
 from .. import read, text
-from ..model import Finding, Json, Observation, Ref, Subject
+from ..model import Finding, Observation, Ref, Subject
 from . import fit
 from .finding import finding_of
 

@@ -11,9 +11,10 @@ from datetime import datetime
 from typing import Final
 
 from trainyard_api import names
+from trainyard_api.json_types import Json
 
 from .. import read, text
-from ..model import Json, Observation, Silence
+from ..model import Observation, Silence
 
 _SILENT: Final = re.compile(
     r"trainyard: silent since (?P<since>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ): "

@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from trainyard_api import names, similar
+from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.decide import refusals
 from trainyard_operator.core.status import pod_readiness
 
 from .. import read, text
 from ..causes import TABLE
-from ..model import Finding, Json, Observation, Ref, Subject
+from ..model import Finding, Observation, Ref, Subject
 from . import attempts, kueue
 from .finding import finding_of
 

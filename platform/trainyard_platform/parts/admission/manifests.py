@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from trainyard_api import names
+from trainyard_api.json_types import Manifest
 
 from ...objects.annotations import KEPT
-from ...objects.manifest import Manifest
 from ...stack.value_types import LabelSelector
 from ..operator import cert_manager
 from ..operator import endpoints as operator

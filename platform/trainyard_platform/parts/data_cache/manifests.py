@@ -1,9 +1,9 @@
 """What a cache's initializer may do: pure."""
 
 from trainyard_api import names
+from trainyard_api.json_types import Manifest
 
 from ...objects import rights
-from ...objects.manifest import Manifest
 from ...stack.data_cache import ACCOUNT
 
 

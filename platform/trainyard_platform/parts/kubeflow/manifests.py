@@ -3,10 +3,10 @@
 from typing import Final
 
 from trainyard_api import names
+from trainyard_api.json_types import Manifest
 
 from ...objects import rights
 from ...objects.annotations import KEPT
-from ...objects.manifest import Manifest
 from ..operator import rbac
 
 _METADATA: Final = {

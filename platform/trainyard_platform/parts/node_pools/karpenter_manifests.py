@@ -9,9 +9,9 @@ Disruption (API karpenter.sh/v1, karpenter.k8s.aws/v1).
 from typing import Final
 
 from trainyard_api import names
+from trainyard_api.json_types import Manifest
 from trainyard_api.pools import NodePool, labels, taints
 
-from ...objects.manifest import Manifest
 from ...stack.node_pools import Karpenter
 
 API_VERSION: Final = "karpenter.sh/v1"

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import pulumi
 
 from trainyard_api import names
+from trainyard_api.json_types import Manifest
 
 from ...assembly import Assembly
 from ...objects.declare import declare
-from ...objects.manifest import Manifest
 from ...stack.observability import Observability as Settings
 from ...stack.settings import StackSettings
 from ..crds.component import Crds

@@ -9,9 +9,9 @@ from typing import Any, Final
 import yaml
 
 from trainyard_api import names
+from trainyard_api.json_types import Manifest
 
 from ...objects import rights
-from ...objects.manifest import Manifest
 from ...stack.observability import Observability, Scraper
 from . import dashboards
 

@@ -7,7 +7,7 @@ operator's pods mount, and writes the caBundle of the webhooks
 
 from collections.abc import Mapping
 
-from ...objects.manifest import Manifest
+from trainyard_api.json_types import Manifest
 
 API_VERSION = "cert-manager.io/v1"
 INJECT_FROM = "cert-manager.io/inject-ca-from"

@@ -7,12 +7,12 @@ import pulumi
 
 from trainyard_api import names
 from trainyard_api.configuration import CertManagement, Configuration, Metrics, Webhook
+from trainyard_api.json_types import Manifest
 from trainyard_policies.settings import Policies
 
 from ...assembly import Assembly, Served
 from ...objects import protection
 from ...objects.declare import declare
-from ...objects.manifest import Manifest
 from ...stack import operator_memory
 from ...stack.admission import Admission
 from ...stack.operator import EVERYWHERE, Certificates, KubeflowNamespace

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from trainyard_api import documents, names
 from trainyard_api.configuration import Configuration
+from trainyard_api.json_types import Manifest
 from trainyard_policies.settings import Policies
 
 from ...objects import pods, rights
 from ...objects.annotations import FORCE
-from ...objects.manifest import Manifest
 from ...stack.pod_settings import Controllers
 from ...stack.value_types import PullPolicy
 from . import cert_manager, rbac

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 import pulumi
 
+from trainyard_api.json_types import Manifest
+
 from ...assembly import Assembly
 from ...objects import retention
 from ...objects.annotations import KEPT
 from ...objects.declare import annotated, declare
-from ...objects.manifest import Manifest
 from ...stack.kueue import Integration
 from ...stack.queues import Queues as Settings
 from ..crds.component import Crds

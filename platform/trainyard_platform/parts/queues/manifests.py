@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trainyard_api import names
+from trainyard_api.json_types import Manifest
 
-from ...objects.manifest import Manifest
 from ...stack.queues import (
     AdmissionCheck,
     ClusterQueue,

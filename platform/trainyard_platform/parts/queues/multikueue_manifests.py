@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from trainyard_api import names
+from trainyard_api.json_types import Manifest
 
 from ...objects import rights
-from ...objects.manifest import Manifest
 from ...stack.kueue import Integration
 from ...stack.multikueue import MultiKueue
 

@@ -1,8 +1,8 @@
 """From a stack's storage to its StorageClasses: pure."""
 
+from trainyard_api.json_types import Manifest
 from trainyard_api.names import StorageRole
 
-from ...objects.manifest import Manifest
 from ...stack.storage import Storage, StorageClass, class_name
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from trainyard_api import names
+from trainyard_api.json_types import Manifest
 
 from ...objects import rights
-from ...objects.manifest import Manifest
 from ...stack.queues import LocalQueue
 from ...stack.tenants import DEFAULT_ACCOUNT, Account, Egress, Right, Subject, Tenant
 from ..external_secrets import manifests

@@ -7,12 +7,10 @@ never made for them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from trainyard_api import names
-
-Json = Mapping[str, Any]
+from trainyard_api.json_types import Json
 
 _MARKS: Final = (
     ("annotations", "meta.helm.sh/release-name", "Helm's release {}"),

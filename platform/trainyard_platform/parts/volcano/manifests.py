@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
+from trainyard_api.json_types import Manifest
+
 from ...objects import pods, rights
-from ...objects.manifest import Manifest
 from ...stack.pod_settings import Controllers
 from ...stack.value_types import PullPolicy
 
