@@ -7,20 +7,21 @@ work for etcd. Files are made once and kept; keys are readable only by their own
 from __future__ import annotations
 
 import base64
-import datetime
-import ipaddress
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import yaml
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-_LIFETIME = datetime.timedelta(days=365)
+from trainyard_api import certificates
+
+_LIFETIME = timedelta(days=365)
+_SKEW = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
@@ -39,15 +40,8 @@ class Authority:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.pair = KeyPair(folder / f"{name}.crt", folder / f"{name}.key")
         if not self.pair.cert.exists():
-            key = ec.generate_private_key(ec.SECP256R1())
-            subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-            cert = (
-                _builder(subject, subject, key.public_key())
-                .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-                .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-                .add_extension(_ca_usage(), critical=True)
-                .sign(key, hashes.SHA256())
-            )
+            key, subject = certificates.new_key(), certificates.subject(name)
+            cert = certificates.authority(subject, key.public_key(), subject, key, _valid(), path_length=0)
             _write(self.pair, key, cert)
 
     def issue(
@@ -65,28 +59,17 @@ class Authority:
         if pair.cert.exists():
             return pair
         ca = x509.load_pem_x509_certificate(self.pair.cert.read_bytes())
-        ca_key = serialization.load_pem_private_key(self.pair.key.read_bytes(), password=None)
-        if not isinstance(ca_key, ec.EllipticCurvePrivateKey):
-            raise TypeError(f"{self.pair.key}: not an elliptic-curve key")
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name(
-            [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
-            + [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
+        key = certificates.new_key()
+        cert = certificates.leaf(
+            certificates.subject(common_name, groups),
+            key.public_key(),
+            ca.subject,
+            certificates.key_of(self.pair.key.read_bytes()),
+            _valid(),
+            usages=[certificates.CLIENT, *([certificates.SERVER] if hosts else [])],
+            hosts=hosts,
         )
-        usages = [ExtendedKeyUsageOID.CLIENT_AUTH, *([ExtendedKeyUsageOID.SERVER_AUTH] if hosts else [])]
-        builder = (
-            _builder(subject, ca.subject, key.public_key())
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False
-            )
-        )
-        if hosts:
-            builder = builder.add_extension(
-                x509.SubjectAlternativeName([_san(host) for host in hosts]), critical=False
-            )
-        _write(pair, key, builder.sign(ca_key, hashes.SHA256()))
+        _write(pair, key, cert)
         return pair
 
     def kubeconfig(
@@ -124,14 +107,14 @@ def signing_key(folder: Path, name: str) -> KeyPair:
     """An elliptic-curve signing key for service-account tokens: `<name>.pub` and `<name>.key`."""
     pair = KeyPair(folder / f"{name}.pub", folder / f"{name}.key")
     if not pair.key.exists():
-        key = ec.generate_private_key(ec.SECP256R1())
+        key = certificates.new_key()
         write_private(
             pair.cert,
             key.public_key().public_bytes(
                 serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
             ),
         )
-        write_private(pair.key, _pem(key))
+        write_private(pair.key, certificates.key_pem(key))
     return pair
 
 
@@ -145,51 +128,14 @@ def write_private(path: Path, content: bytes) -> None:
     temporary.replace(path)
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
-) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(minutes=5))
-        .not_valid_after(now + _LIFETIME)
-    )
-
-
-def _ca_usage() -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=True,
-        crl_sign=True,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _san(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)
-
-
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+def _valid() -> tuple[datetime, datetime]:
+    now = datetime.now(UTC)
+    return now - _SKEW, now + _LIFETIME
 
 
 def _write(pair: KeyPair, key: ec.EllipticCurvePrivateKey, cert: x509.Certificate) -> None:
-    write_private(pair.key, _pem(key))
-    write_private(pair.cert, cert.public_bytes(serialization.Encoding.PEM))
+    write_private(pair.key, certificates.key_pem(key))
+    write_private(pair.cert, certificates.pem([cert]))
 
 
 def _base64(path: Path) -> str:

@@ -31,6 +31,20 @@ def test_a_serving_certificate_is_valid_for_its_hosts_and_signed_by_its_authorit
     cert.verify_directly_issued_by(read(authority.pair.cert))
 
 
+def test_an_authority_signs_certificates_and_no_other_authority(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "ca")
+    pairs = {"ca": authority.pair, "leaf": authority.issue("admin", "admin")}
+    may = {}
+    for name, pair in pairs.items():
+        extensions = read(pair.cert).extensions
+        constraints = extensions.get_extension_for_class(x509.BasicConstraints)
+        usage = extensions.get_extension_for_class(x509.KeyUsage)
+        assert constraints.critical
+        assert usage.critical
+        may[name] = (constraints.value.ca, constraints.value.path_length, usage.value.key_cert_sign)
+    assert may == {"ca": (True, 0, True), "leaf": (False, None, False)}
+
+
 def test_a_certificate_of_one_authority_is_not_of_the_other(tmp_path: Path) -> None:
     cert = read(Authority(tmp_path, "etcd-ca").issue("client", "client").cert)
     with pytest.raises(ValueError, match="does not match certificate issuer"):

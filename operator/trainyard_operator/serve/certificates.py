@@ -11,17 +11,15 @@ certain order, or on all replicas at once, when the authority changes.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from trainyard_api import certificates
 from trainyard_api.names import OPERATOR
 
 COMMON_NAME: Final = OPERATOR
@@ -83,7 +81,7 @@ def signed_again(issued: Issued, names: Sequence[str], now: datetime) -> Issued:
     """
     try:
         authorities = x509.load_pem_x509_certificates(issued.authorities)
-        key = _key(issued.authority_key)
+        key = certificates.key_of(issued.authority_key)
         if key.public_key() != authorities[0].public_key():
             raise ValueError("the authority's key is another's")
         if not authorities[0].not_valid_before_utc <= now < authorities[0].not_valid_after_utc:
@@ -119,8 +117,8 @@ def good_until(chain: bytes) -> datetime:
 def _renewed(issued: Issued, names: Iterable[str], now: datetime) -> Issued | None:
     authorities = x509.load_pem_x509_certificates(issued.authorities)
     chain = x509.load_pem_x509_certificates(issued.certificate)
-    authority_key = _key(issued.authority_key)
-    serving_key = _key(issued.key)
+    authority_key = certificates.key_of(issued.authority_key)
+    serving_key = certificates.key_of(issued.key)
     if authority_key.public_key() != authorities[0].public_key():
         raise ValueError("the authority's key is another's")
     if serving_key.public_key() != chain[0].public_key():
@@ -132,12 +130,9 @@ def _renewed(issued: Issued, names: Iterable[str], now: datetime) -> Issued | No
         raise ValueError("the authority is not valid now")
     if authorities[0].not_valid_after_utc - now < RENEW_AUTHORITY_BEFORE:
         key, authority = _authority(now)
-        crossed = _signed(
-            authority.subject,
-            key.public_key(),
-            authorities[0].subject,
-            authority_key,
-            (now - SKEW, authorities[0].not_valid_after_utc),
+        valid = (now - SKEW, authorities[0].not_valid_after_utc)
+        crossed = certificates.authority(
+            authority.subject, key.public_key(), authorities[0].subject, authority_key, valid
         )
         return _serving(key, [authority, *authorities], (crossed,), all_names, now)
     last = chain[0].not_valid_after_utc - now
@@ -161,86 +156,30 @@ def _serving(
     names: Sequence[str],
     now: datetime,
 ) -> Issued:
-    key = ec.generate_private_key(ec.SECP256R1())
-    certificate = _signed(
-        _subject(COMMON_NAME),
+    key = certificates.new_key()
+    certificate = certificates.leaf(
+        certificates.subject(COMMON_NAME),
         key.public_key(),
         authorities[0].subject,
         authority_key,
         (now - SKEW, now + LIFETIME),
+        usages=[certificates.SERVER],
         hosts=names,
     )
     return Issued(
-        authorities=_pem(authorities),
-        authority_key=_key_pem(authority_key),
-        certificate=_pem([certificate, *cross]),
-        key=_key_pem(key),
+        authorities=certificates.pem(authorities),
+        authority_key=certificates.key_pem(authority_key),
+        certificate=certificates.pem([certificate, *cross]),
+        key=certificates.key_pem(key),
     )
 
 
 def _authority(now: datetime) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
-    key = ec.generate_private_key(ec.SECP256R1())
+    key = certificates.new_key()
     # Each authority has a name of its own: a verifier looks issuers up by name.
-    subject = _subject(f"{AUTHORITY_NAME}-{now:%Y%m%d}-{x509.random_serial_number() % 16**8:08x}")
+    subject = certificates.subject(f"{AUTHORITY_NAME}-{now:%Y%m%d}-{x509.random_serial_number() % 16**8:08x}")
     valid = (now - SKEW, now + AUTHORITY_LIFETIME)
-    return key, _signed(subject, key.public_key(), subject, key, valid)
-
-
-def _signed(
-    subject: x509.Name,
-    public_key: ec.EllipticCurvePublicKey,
-    issuer: x509.Name,
-    issuer_key: ec.EllipticCurvePrivateKey,
-    valid: tuple[datetime, datetime],
-    *,
-    hosts: Sequence[str] = (),
-) -> x509.Certificate:
-    """A serving certificate for `hosts`; without any, an authority's."""
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(public_key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(valid[0])
-        .not_valid_after(valid[1])
-        .add_extension(x509.BasicConstraints(ca=not hosts, path_length=None), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False
-        )
-        .add_extension(_usage(authority=not hosts), critical=True)
-    )
-    if hosts:
-        builder = builder.add_extension(
-            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False
-        ).add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
-    return builder.sign(issuer_key, hashes.SHA256())
-
-
-def _usage(*, authority: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=authority,
-        crl_sign=authority,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _subject(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-
-
-def _host(text: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(text))
-    except ValueError:
-        return x509.DNSName(text)
+    return key, certificates.authority(subject, key.public_key(), subject, key, valid)
 
 
 def _names(certificate: x509.Certificate) -> list[str]:
@@ -249,20 +188,3 @@ def _names(certificate: x509.Certificate) -> list[str]:
         *alternative_names.get_values_for_type(x509.DNSName),
         *(str(address) for address in alternative_names.get_values_for_type(x509.IPAddress)),
     ]
-
-
-def _key(pem: bytes) -> ec.EllipticCurvePrivateKey:
-    key = serialization.load_pem_private_key(pem, password=None)
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise TypeError("not an elliptic-curve key")
-    return key
-
-
-def _pem(certificates: Sequence[x509.Certificate]) -> bytes:
-    return b"".join(certificate.public_bytes(serialization.Encoding.PEM) for certificate in certificates)
-
-
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
