@@ -80,17 +80,17 @@ def run(
     today = today or date.today()
     changed = changes(since)
     names_of = [name for name in stack_names.stacks(stacks_folder) if name != verify.SANDBOX]
-    found, _ = verify.look(
+    findings, _ = verify.look(
         since=since, catalog_folder=catalog_folder, stacks_folder=stacks_folder, today=today
     )
     stacks = [_stack(name, since, results, today) for name in stack_names.touched(names_of, changed)]
     change = Change(
-        found,
+        findings,
         stacks,
         not_installed=_not_installed(changed, since, stacks, catalog_folder, today),
         removed=_gone(changed, stacks_folder),
         unjudged=impact.unjudged(since),
-        asked=results is not None,
+        has_results=results is not None,
         run=address,
     )
     out.write(report_markdown.text(change))
@@ -107,10 +107,10 @@ def _stack(name: str, since: str, results: Path | None, today: date) -> Stack:
     except PlatformError as error:
         return replace(stack, not_compared=str(error))
     fields = core.differences(_besides(before.settings), _besides(after.settings))
-    found = core.changes(before.objects, after.objects)
+    changes_of_objects = core.changes(before.objects, after.objects)
     stack = replace(
         stack,
-        granted=(*_runtimes(found, today), *_policies(fields)),
+        granted=(*_runtimes(changes_of_objects, today), *_policies(fields)),
         runtimes=frozenset(
             ref.name
             for ref in {*before.objects, *after.objects}
@@ -122,9 +122,11 @@ def _stack(name: str, since: str, results: Path | None, today: date) -> Stack:
     if after.settings is not None:
         stack = replace(stack, replaced=tuple(of_stack(name, before.settings, after.settings)))
     stack = replace(
-        stack, changes=impact.document(name, since, found, Seen(), [])["changes"], settings=fields
+        stack,
+        changes=impact.document(name, since, changes_of_objects, Seen(), [])["changes"],
+        settings=fields,
     )
-    return _with_jobs(stack, results) if found else stack
+    return _with_jobs(stack, results) if changes_of_objects else stack
 
 
 def _with_jobs(stack: Stack, results: Path | None) -> Stack:
@@ -135,15 +137,15 @@ def _with_jobs(stack: Stack, results: Path | None) -> Stack:
     if kept is None:
         return replace(stack, not_seen="its job ended before the TrainJobs were looked for")
     if kept.code:
-        return replace(stack, not_seen=f"the TrainJobs could not be seen: {kept.said.strip()}")
+        return replace(stack, not_seen=f"the TrainJobs could not be seen: {kept.output.strip()}")
     try:
-        document = json.loads(kept.said)
-        jobs = {_ref(one): one["trainJobs"] for one in document["changes"]}
-        unseen = [f"could not see {one['what']}: {one['why']}" for one in document["unseen"]]
+        document = json.loads(kept.output)
+        jobs = {_ref(change): change["trainJobs"] for change in document["changes"]}
+        unseen = [f"could not see {entry['what']}: {entry['why']}" for entry in document["unseen"]]
     except (KeyError, TypeError, ValueError):
         return replace(stack, not_seen="the output of make impact is not that of FORMAT=json")
-    found = [{**one, "trainJobs": jobs.get(_ref(one), [])} for one in stack.changes]
-    return replace(stack, changes=found, not_seen="; ".join(unseen))
+    with_jobs = [{**change, "trainJobs": jobs.get(_ref(change), [])} for change in stack.changes]
+    return replace(stack, changes=with_jobs, not_seen="; ".join(unseen))
 
 
 def _ref(change: Mapping[str, Any]) -> core.Ref:
@@ -154,7 +156,7 @@ class _Kept(NamedTuple):
     """What a pipeline keeps of a command."""
 
     code: int
-    said: str
+    output: str
 
 
 def _kept(folder: Path, stack: str) -> _Kept | None:
@@ -182,11 +184,11 @@ def _besides(settings: StackSettings | None) -> Mapping[str, Any]:
     return settings.model_dump(mode="json", by_alias=True, exclude=_AS_OBJECTS)
 
 
-def _runtimes(found: Iterable[core.Change], today: date) -> Iterator[str]:
-    for change in found:
+def _runtimes(changes_of_objects: Iterable[core.Change], today: date) -> Iterator[str]:
+    for change in changes_of_objects:
         if change.ref.kind == names.CLUSTER_TRAINING_RUNTIME:
-            before, after = (_manifest(change.ref.name, one) for one in (change.before, change.after))
-            yield from (f"{change.ref.name}: {one}" for one in granted.by(before, after, today))
+            before, after = (_manifest(change.ref.name, side) for side in (change.before, change.after))
+            yield from (f"{change.ref.name}: {sentence}" for sentence in granted.by(before, after, today))
 
 
 def _manifest(name: str, content: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -209,7 +211,7 @@ def _not_installed(
         at_revision(left(since), [catalog], Path(folder))
         manifests = [[_read(above / path) for above in (Path(folder), catalog.parent)] for path in paths]
     return {
-        path.stem: tuple(f"{path.stem}: {one}" for one in granted.by(before, after, today))
+        path.stem: tuple(f"{path.stem}: {sentence}" for sentence in granted.by(before, after, today))
         for path, (before, after) in zip(paths, manifests, strict=True)
     }
 
@@ -225,9 +227,9 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 def _policies(fields: Iterable[core.Field]) -> tuple[str, ...]:
     return tuple(
-        f"{one.path}: {json.dumps(one.before)} -> {json.dumps(one.after)}"
-        for one in fields
-        if one.path.startswith(f"{_POLICIES}.")
+        f"{field.path}: {json.dumps(field.before)} -> {json.dumps(field.after)}"
+        for field in fields
+        if field.path.startswith(f"{_POLICIES}.")
     )
 
 
@@ -235,8 +237,10 @@ def _gone(changed: Sequence[str], folder: Path) -> list[str]:
     """Stacks whose files a change removes."""
     there = stack_names.stacks(folder)
     files = [Path(path).name for path in changed if Path(path).parent.name == folder.name]
-    found = [name[len("Pulumi.") : -len(".yaml")] for name in files if fnmatch(name, "Pulumi.*.yaml")]
-    return sorted({*found} - {*there})
+    changed_stacks = {
+        name[len("Pulumi.") : -len(".yaml")] for name in files if fnmatch(name, "Pulumi.*.yaml")
+    }
+    return sorted(changed_stacks - {*there})
 
 
 def command(

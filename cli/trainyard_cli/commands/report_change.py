@@ -21,7 +21,7 @@ class Preview:
     """What a pipeline has kept of `make preview` for a stack."""
 
     code: int
-    said: str
+    output: str
     outcome: Outcome
     not_read: str = ""
     """Why the outcome is unknown; empty if it is known."""
@@ -75,7 +75,7 @@ class Stack:
 class Change:
     """Everything that a pull request does."""
 
-    found: Report
+    findings: Report
     """What `verify` says."""
     stacks: Sequence[Stack]
     not_installed: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Change:
     """Stacks whose file is gone."""
     unjudged: Sequence[str] = ()
     """Folders that have also changed and affect all stacks."""
-    asked: bool = False
+    has_results: bool = False
     """Whether there should be previews."""
     run: str = ""
     """Address of the pipeline's run."""
@@ -136,8 +136,9 @@ def rows_of(stacks: Sequence[Stack]) -> list[Row]:
 
 def let_through(change: Change) -> dict[str, list[str]]:
     """What is newly let through, each with its stacks."""
-    found: dict[str, list[str]] = {}
+    stacks_of: dict[str, list[str]] = {}
     for stack in change.stacks:
-        for one in stack.granted:
-            found.setdefault(one, []).append(stack.name)
-    return found | {one: [] for said in change.not_installed.values() for one in said}
+        for sentence in stack.granted:
+            stacks_of.setdefault(sentence, []).append(stack.name)
+    of_no_stack = (sentence for sentences in change.not_installed.values() for sentence in sentences)
+    return stacks_of | {sentence: [] for sentence in of_no_stack}

@@ -64,7 +64,7 @@ def _above(change: Change, rows: Sequence[Row], most: int) -> list[str]:
     """The sections above the folds, with at most `most` objects."""
     sections = [
         [f"## {_headline(change, rows)}"],
-        _refused(change.found),
+        _refused(change.findings),
         _replaced(change),
         _table(rows, change, most),
         _jobs(rows),
@@ -78,20 +78,20 @@ def _above(change: Change, rows: Sequence[Row], most: int) -> list[str]:
 
 def _headline(change: Change, rows: Sequence[Row]) -> str:
     """The worst first; says what is fine only if nothing is wrong."""
-    said = [*_worst(change, rows)]
-    if not said:
+    headlines = [*_worst(change, rows)]
+    if not headlines:
         if not change.stacks:
             return "It touches no stack"
         number = len(rows) + sum(bool(stack.settings) or stack.is_new for stack in change.stacks)
-        said = [f"{_many(number, 'change')} on {_many(len(change.stacks), 'stack')}; nothing is refused"]
+        headlines = [f"{_many(number, 'change')} on {_many(len(change.stacks), 'stack')}; nothing is refused"]
         if rows and not any(stack.not_seen for stack in change.stacks):
-            said.append("no TrainJob loses anything")
-    line = "; ".join(said)
+            headlines.append("no TrainJob loses anything")
+    line = "; ".join(headlines)
     return line[0].upper() + line[1:]
 
 
 def _worst(change: Change, rows: Sequence[Row]) -> Iterator[str]:
-    refused = [entry for entry in change.found.entries if entry.violation.refuses]
+    refused = [entry for entry in change.findings.entries if entry.violation.refuses]
     if refused:
         files = len({entry.source for entry in refused})
         yield f"refused: {_many(len(refused), 'mistake')} in {_many(files, 'file')}"
@@ -112,17 +112,17 @@ def _worst(change: Change, rows: Sequence[Row]) -> Iterator[str]:
         yield f"the file of {_names(change.removed)} is gone"
     if granted := len(let_through(change)):
         yield f"{_many(granted, 'thing')} newly let through"
-    if change.asked and (missing := [one.name for one in change.stacks if one.preview is None]):
+    if change.has_results and (missing := [one.name for one in change.stacks if one.preview is None]):
         yield f"no preview of {_names(missing)}"
-    elif change.asked and (unseen := [one.name for one in change.stacks if one.not_seen]):
+    elif change.has_results and (unseen := [one.name for one in change.stacks if one.not_seen]):
         yield f"TrainJobs not seen on {_names(unseen)}"
 
 
-def _refused(found: Report) -> list[str]:
-    refused = [entry for entry in found.entries if entry.violation.refuses]
+def _refused(findings: Report) -> list[str]:
+    refused = [entry for entry in findings.entries if entry.violation.refuses]
     lines = [
-        f"- {_code(f'{one.source}:{one.position.line}', 80)} {_code(one.violation.short, _LONG)}"
-        for one in refused[:_MOST_REFUSED]
+        f"- {_code(f'{entry.source}:{entry.position.line}', 80)} {_code(entry.violation.short, _LONG)}"
+        for entry in refused[:_MOST_REFUSED]
     ]
     return _capped("**Refused**", lines, len(refused))
 
@@ -203,7 +203,9 @@ def _jobs(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         for job in row.jobs:
             alike[job["loses"], job["state"], job["keeps"]][_who(job)] = None
-    groups = sorted(alike.items(), key=lambda one: (not one[0][0], one[0][1] != "running", -len(one[1])))
+    groups = sorted(
+        alike.items(), key=lambda group: (not group[0][0], group[0][1] != "running", -len(group[1]))
+    )
     lines = []
     for (loses, state, keeps), jobs in groups[:_MOST_JOBS]:
         verb = ("keeps", "loses") if len(jobs) == 1 else ("keep", "lose")
@@ -223,20 +225,21 @@ def _means(rows: Sequence[Row]) -> list[str]:
 
 
 def _granted(change: Change) -> list[str]:
-    found = let_through(change)
+    granted = let_through(change)
     lines = [
-        f"- {_code(one, _LONG)} ({_on(on, change.stacks) if on else 'on no stack'})"
-        for one, on in found.items()
+        f"- {_code(sentence, _LONG)} ({_on(stacks, change.stacks) if stacks else 'on no stack'})"
+        for sentence, stacks in granted.items()
     ]
     return _capped("**Newly let through**", lines[:_MOST_GRANTED], len(lines))
 
 
 def _previews(change: Change) -> list[str]:
-    if not change.asked:
+    if not change.has_results:
         return []
     failed = [one for one in change.stacks if one.fails]
     lines = [
-        f"- fails on {_code(one.name, 40)}: {_code(one.outcome, _LONG)}" for one in failed[:_MOST_FAILED]
+        f"- fails on {_code(stack.name, 40)}: {_code(stack.outcome, _LONG)}"
+        for stack in failed[:_MOST_FAILED]
     ]
     if fine := [f"{one.name} ({one.outcome})" for one in change.stacks if one.passes]:
         lines.append(f"- passes on {_code(', '.join(fine), 300)}")
@@ -257,7 +260,9 @@ def _besides(change: Change) -> list[str]:
         also = _code(", ".join(change.unjudged), 100)
         lines.append(f"Changed as well, for every stack, see the preview: {also}")
     advice = [
-        one for one in change.found.entries if not one.violation.refuses and not one.violation.exemption
+        entry
+        for entry in change.findings.entries
+        if not entry.violation.refuses and not entry.violation.exemption
     ]
     if advice:
         lines.append(f"Advice on files of this change: {len(advice)}, below.")
@@ -274,19 +279,21 @@ def _folded(change: Change, rows: Sequence[Row]) -> Iterator[str]:
             details.append(f"stacks/Pulumi.{stack.name}.yaml: changed")
             details += [_detail(field) for field in stack.settings]
         not_read = stack.preview.not_read if stack.preview else ""
-        whys = (stack.not_compared, stack.not_seen if change.asked else "", not_read)
+        whys = (stack.not_compared, stack.not_seen if change.has_results else "", not_read)
         details += [f"{stack.name}: {' '.join(why.split())}" for why in whys if why]
     if granted := let_through(change):
         details += ["newly let through:", *(f"  {one}" for one in granted)]
     share = MOST_CHARACTERS // 4
     if details:
         yield _fold("Each field, and each TrainJob", "\n".join(details), share)
-    if change.found.entries:
-        yield _fold("All that is refused, advised and excepted", formats.text(change.found, Path()), share)
-    previewed = [stack for stack in change.stacks if stack.preview is not None and stack.preview.said.strip()]
+    if change.findings.entries:
+        yield _fold("All that is refused, advised and excepted", formats.text(change.findings, Path()), share)
+    previewed = [
+        stack for stack in change.stacks if stack.preview is not None and stack.preview.output.strip()
+    ]
     for stack in previewed:
-        said = stack.preview.said if stack.preview else ""
-        yield _fold(f"What the preview of {stack.name} says", said, share // len(previewed), end=True)
+        output = stack.preview.output if stack.preview else ""
+        yield _fold(f"What the preview of {stack.name} says", output, share // len(previewed), end=True)
 
 
 def _detail(field: Field) -> str:
@@ -317,8 +324,8 @@ def _names(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _many(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _value(value: Any) -> str:
@@ -334,18 +341,18 @@ def _code(text: str, most: int = 200, *, cell: bool = False) -> str:
     return code.replace("|", "\\|") if cell else code
 
 
-def _fold(title: str, said: str, share: int, *, end: bool = False) -> str:
+def _fold(title: str, text: str, share: int, *, end: bool = False) -> str:
     """A folded section with the text; if too long, only its beginning, or with `end` its end."""
-    said = "\n".join(_lines(said))
-    if len(said) > share:
+    shown = "\n".join(_lines(text))
+    if len(shown) > share:
         cut = "(the rest is left out; see the run)"
         # The end of a log has the diagnostics, the policies and the counts.
-        said = f"{cut.replace('rest', 'beginning')}\n{said[-share:]}" if end else f"{said[:share]}\n{cut}"
-    fence = "`" * max(3, 1 + max(map(len, _MARKS.findall(said)), default=0))
-    return f"<details><summary>{title}</summary>\n\n{fence}text\n{said}\n{fence}\n\n</details>"
+        shown = f"{cut.replace('rest', 'beginning')}\n{shown[-share:]}" if end else f"{shown[:share]}\n{cut}"
+    fence = "`" * max(3, 1 + max(map(len, _MARKS.findall(shown)), default=0))
+    return f"<details><summary>{title}</summary>\n\n{fence}text\n{shown}\n{fence}\n\n</details>"
 
 
-def _lines(said: str) -> Iterable[str]:
-    for line in said.strip("\n").splitlines():
+def _lines(text: str) -> Iterable[str]:
+    for line in text.strip("\n").splitlines():
         indent = line[: len(line) - len(line.lstrip(" "))]
         yield indent + clean(line.lstrip(" "))

@@ -96,7 +96,10 @@ def run(
     try:
         with Progress(err) as progress:
             teller = Teller(
-                stack, out, progress, lambda steps, found: _plan(steps, found, stack, kubeconfig, context)
+                stack,
+                out,
+                progress,
+                lambda steps, violations: _plan(steps, violations, stack, kubeconfig, context),
             )
             teller.begin(f"Reading the cluster and what {stack} asks for")
             its = {"KUBECONFIG": kubeconfig} if kubeconfig else {}
@@ -170,17 +173,17 @@ def _refusals(
     if runtimes:
         looks.append(("whether the cluster would accept the runtimes", runtime_trials.refusals))
     refused: list[str] = []
-    for what, look_for in looks:
+    for question, refusals in looks:
         try:
-            refused += look_for(stack, kubeconfig, context)
+            refused += refusals(stack, kubeconfig, context)
         except (CredentialsError, ApiError) as error:
-            print(clean(f"Could not see {what}: {error}"), file=err)
+            print(clean(f"Could not see {question}: {error}"), file=err)
     return refused
 
 
 def _plan(
     steps: Sequence[Step],
-    found: Sequence[Violation],
+    violations: Sequence[Violation],
     stack: str,
     kubeconfig: str | None,
     context: str | None,
@@ -191,7 +194,7 @@ def _plan(
     effects, unseen = _effects(steps, stack, kubeconfig, context)
     lines = [
         *words.details(steps, effects),
-        *words.violations(found, steps),
+        *words.violations(violations, steps),
         *(f"Could not see {what}: {why}" for what, why in sorted({**unseen, **unlisted}.items())),
     ]
     return Plan(lines, words.summary(steps))
@@ -201,15 +204,15 @@ def _taken_over(
     steps: Sequence[Step], stack: str, kubeconfig: str | None, context: str | None
 ) -> tuple[Sequence[Step], Mapping[str, str]]:
     """The steps with what is taken over; and what could not be seen, with the reason."""
-    wanted = words.may_exist(steps)
-    if not wanted:
+    candidates = words.may_exist(steps)
+    if not candidates:
         return steps, {}
     try:
         credentials = connection.of_stack(stackfile.read_as_pulumi(stack).cluster, kubeconfig, context)
-        found = connection.ask(credentials, "preview", lambda client: existing.look(client, wanted))
+        there = connection.ask(credentials, "preview", lambda client: existing.look(client, candidates))
     except (CredentialsError, PlatformError) as error:
         return steps, {"which objects exist already": str(error)}
-    return list(words.taken_over(steps, found.refs)), found.unseen
+    return list(words.taken_over(steps, there.refs)), there.unseen
 
 
 def _effects(
@@ -225,10 +228,10 @@ def _effects(
             return await look(client, pools=False)
 
     try:
-        found = asyncio.run(seen())
+        workloads = asyncio.run(seen())
     except (CredentialsError, ApiError, PlatformError) as error:
         return {}, {"the TrainJobs": str(error)}
-    return {urn: impact.touched(change, found.jobs) for urn, change in changes.items()}, found.unseen
+    return {urn: impact.touched(change, workloads.jobs) for urn, change in changes.items()}, workloads.unseen
 
 
 def _deleted_with(stack: str) -> Mapping[str, str]:
