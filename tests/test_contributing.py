@@ -191,7 +191,11 @@ def command() -> None:
     print("good day")
 '''
     },
-    {f"{COMMAND}/main.py": (('    "impact": ', '    "greet": Listed("greet:command", "Greet."),\n'),)},
+    {
+        f"{COMMAND}/main.py": (
+            ('    "impact": ', '    "greet": Listed("greet:command", "Greet.", _PULL_REQUESTS),\n'),
+        )
+    },
 )
 STEPS = (PLUGIN, RULE, PART, NEW_COMMAND)
 

@@ -2,6 +2,6 @@
 
 `render` and `validate` say offline what the operator would create and answer,
 `explain` says why a TrainJob does not run, `migrate` rewrites the jobs of other
-operators, and `takeover` plans the move from Kubeflow Trainer's controller.
+operators, and `adopt` plans the move from Kubeflow Trainer's controller.
 Of the operator they import only `core`.
 """

@@ -16,61 +16,54 @@ from trainyard_api.errors import UserError
 from . import on_demand
 from .on_demand import Listed
 
+_DATA_SCIENTISTS: Final = "For data scientists"
+_PLATFORM_TEAMS: Final = "For platform teams"
+_PULL_REQUESTS: Final = "For pull requests and pipelines"
+_TRIALS: Final = "To try it out"
+
 COMMANDS: Final = {
-    "adopt": Listed("adopt:command", "Take a cluster over from Kubeflow Trainer's own controller."),
-    "destroy": Listed(
-        "destroy:command",
-        "Remove a stack's platform from its cluster; TrainJobs, their pods and their CRDs stay.",
+    "explain": Listed(
+        "explain:command", "Say why a TrainJob does not run, and the next step.", _DATA_SCIENTISTS
     ),
-    "drift": Listed(
-        "drift:command", "Say where the cluster differs from git, field by field, and who wrote it."
-    ),
-    "impact": Listed(
-        "impact:command", "Say which TrainJobs a change of runtimes, queues, pools and tenants touches."
-    ),
-    "lint": Listed(
-        "lint:command", "Check runtimes and TrainJobs against the policy rules, without a cluster."
-    ),
-    "manifests": Listed(
-        "plain:command", "Write a stack as plain manifests, a folder for each wave, without a cluster."
-    ),
-    "migrate": Listed(
-        "migrate:command",
-        "Turn jobs of older APIs into TrainJobs, with a TrainingRuntime where the catalog has none"
-        " that fits.",
-    ),
-    "preview": Listed(
-        "rollout:preview_command",
-        "Say what `up` would change in a stack, object by object, and what that does to TrainJobs.",
+    "runtimes": Listed("runtimes:app", "The catalog: what TrainJobs can run on.", _DATA_SCIENTISTS),
+    "validate": Listed(
+        "validate:command", "Print what admission would answer about a TrainJob or runtime.", _DATA_SCIENTISTS
     ),
     "render": Listed(
-        "render:command",
-        "Print the objects that the operator would create for a TrainJob, without a cluster.",
+        "render:command", "Print what the operator would create for a TrainJob.", _DATA_SCIENTISTS
     ),
-    "report": Listed(
-        "report:command", "Write what a pull request does, as Markdown for those who review it."
+    "migrate": Listed("migrate:command", "Turn jobs of older APIs into TrainJobs.", _DATA_SCIENTISTS),
+    "preview": Listed(
+        "preview:command", "Say what `up` would change, and what that does to TrainJobs.", _PLATFORM_TEAMS
     ),
-    "stacks": Listed(
-        "stacks:command", "Print the stacks of this clone, or those that a change touches, as JSON."
+    "up": Listed("up:command", "Roll out a stack, after saying what that does.", _PLATFORM_TEAMS),
+    "drift": Listed(
+        "drift:command", "Say where the cluster differs from git, and who wrote it.", _PLATFORM_TEAMS
     ),
-    "up": Listed(
-        "rollout:up_command",
-        "Roll out a stack, after saying what that does, without asking for confirmation.",
+    "manifests": Listed(
+        "manifests:command", "Write a stack as plain manifests, a folder for each wave.", _PLATFORM_TEAMS
     ),
-    "validate": Listed(
-        "validate:command",
-        "Print what admission would answer about a TrainJob or a runtime, without a cluster.",
+    "adopt": Listed(
+        "adopt:command", "Take a cluster over from Kubeflow Trainer's own controller.", _PLATFORM_TEAMS
+    ),
+    "destroy": Listed(
+        "destroy:command", "Remove a stack's platform from its cluster; TrainJobs stay.", _PLATFORM_TEAMS
     ),
     "verify": Listed(
-        "verify:command",
-        "Check all that a site keeps in git: stack files, runtimes, and the rules on each stack; no cluster.",
+        "verify:command", "Check stack files, runtimes, and the rules on each stack.", _PULL_REQUESTS
     ),
-    "explain": Listed(
-        "explain:command", "Say why a TrainJob does not run: the first cause, and the next step."
+    "lint": Listed("lint:command", "Check runtimes and TrainJobs against the policy rules.", _PULL_REQUESTS),
+    "impact": Listed(
+        "impact:command", "Say which TrainJobs a change of stack or catalog touches.", _PULL_REQUESTS
     ),
-    "sandbox": Listed("sandbox:app", "A real Kubernetes on this machine, without Docker."),
-    "operator": Listed("operator:app", "The operator, run from a shell."),
-    "runtimes": Listed("runtimes:app", "The catalog: what TrainJobs can run on."),
+    "stacks": Listed(
+        "stacks:command", "Print the stacks, or those that a change touches, as JSON.", _PULL_REQUESTS
+    ),
+    "report": Listed(
+        "report:command", "Write what a pull request does, as Markdown for reviewers.", _PULL_REQUESTS
+    ),
+    "sandbox": Listed("sandbox:app", "A real Kubernetes on this machine, without Docker.", _TRIALS),
+    "operator": Listed("operator:app", "The operator, run from a shell.", _TRIALS),
 }
 """Each command. Help lists them in this order."""
 

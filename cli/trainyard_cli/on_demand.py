@@ -11,11 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
+
+_HEADING: Final = "Commands"
+_MARGINS: Final = 6
+"""Columns before, between and after the names and the summaries."""
 
 
 class Listed(NamedTuple):
@@ -23,11 +27,13 @@ class Listed(NamedTuple):
 
     Attributes:
         place: The module in `commands`, and the function or the group in it: `lint:command`.
-        summary: The first line of its help.
+        summary: The first line of its help, which fits into 80 columns.
+        heading: What help lists it under.
     """
 
     place: str
     summary: str
+    heading: str = _HEADING
 
 
 def group(modules: Mapping[str, Listed]) -> type[TyperGroup]:
@@ -46,9 +52,17 @@ def group(modules: Mapping[str, Listed]) -> type[TyperGroup]:
         def list_commands(self, _context: Any) -> list[str]:
             return list(self.commands)
 
-        def format_commands(self, context: Any, formatter: Any) -> None:
-            with self._as_listed():
-                super().format_commands(context, formatter)
+        def format_commands(self, _context: Any, formatter: Any) -> None:
+            listed = self._on_demand.listed()
+            headings = {name: modules[name].heading if name in modules else _HEADING for name in listed}
+            width = max(map(len, listed))
+            room = formatter.width - width - _MARGINS
+            for heading in dict.fromkeys(headings.values()):
+                names = [name for name in listed if headings[name] == heading]
+                with formatter.section(heading):
+                    formatter.write_dl(
+                        [(name.ljust(width), listed[name].get_short_help_str(room)) for name in names]
+                    )
 
         def shell_complete(self, context: Any, incomplete: str) -> Any:
             with self._as_listed():

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from .answers import Output
+from .output import Output
 
 Kubeconfig = Annotated[
     str | None, typer.Option(help="Kubeconfig file; by default KUBECONFIG or ~/.kube/config.")
@@ -13,6 +13,11 @@ Kubeconfig = Annotated[
 Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig; by default its current one.")]
 OnStack = Annotated[
     str | None, typer.Option("--stack", help="The cluster of stacks/Pulumi.NAME.yaml.", metavar="NAME")
+]
+StackName = Annotated[str, typer.Option("--stack", help="The stack.", metavar="NAME")]
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", envvar="VERBOSE", help="Print Pulumi's own output instead."),
 ]
 Printed = Annotated[Output, typer.Option("--output", "-o", help="How to print it.")]
 Files = Annotated[

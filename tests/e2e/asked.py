@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tests.support.answers import answered
 from tests.support.cluster import Cluster, Object
-from trainyard_cli.answers import Output
 from trainyard_cli.commands import explain
+from trainyard_cli.output import Output
 
 from .explained import JOB
 

@@ -12,11 +12,11 @@ from aiohttp import web
 from tests.support import fake_api
 from tests.support.answers import answered
 from tests.support.fake_api import FakeApi, run, status
-from trainyard_cli.answers import Output
 from trainyard_cli.cluster import drift_judge
 from trainyard_cli.cluster.drift_unmanaged import Beside
 from trainyard_cli.commands import drift as command
 from trainyard_cli.files import rendering
+from trainyard_cli.output import Output
 from trainyard_delivery.drift import writers
 from trainyard_delivery.drift.comparison import Row
 from trainyard_delivery.drift.differences import ABSENT

@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.answers import answered
 from tests.support.program import ROOT
-from trainyard_cli.answers import Output
 from trainyard_cli.cluster.workloads import Seen
 from trainyard_cli.commands import impact as command
+from trainyard_cli.output import Output
 from trainyard_delivery.impact import Change, Field, Job, Ref, State, Verb
 from trainyard_platform.stack.settings import StackSettings, of
 

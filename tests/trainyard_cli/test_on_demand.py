@@ -2,8 +2,10 @@
 
 import inspect
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib import metadata
 
 import pytest
@@ -13,6 +15,7 @@ from typer.testing import CliRunner
 
 from trainyard_cli.commands import runtimes
 from trainyard_cli.main import COMMANDS, app
+from trainyard_cli.on_demand import Listed
 
 ROOM = "trainyard_cli"
 
@@ -65,9 +68,37 @@ def test_each_command_is_there(name):
     assert f" {name} [OPTIONS]" in answer.stdout
 
 
-def test_help_lists_the_commands_in_order():
-    listed = CliRunner().invoke(app, ["--help"]).stdout.partition("Commands:")[2]
-    assert [line.split()[0] for line in listed.splitlines() if line.startswith("  ")] == list(COMMANDS)
+@pytest.mark.parametrize(("prefix", "commands"), [("", COMMANDS), ("runtimes_", runtimes.COMMANDS)])
+def test_a_command_is_called_as_its_module_is(prefix: str, commands: Mapping[str, Listed]) -> None:
+    modules = {name: listed.place.partition(":")[0] for name, listed in commands.items()}
+    assert modules == {name: f"{prefix}{name}" for name in commands}
+
+
+def test_help_lists_the_commands_by_their_readers():
+    _, *sections = re.split(r"^(For .*|To .*):$", CliRunner().invoke(app, ["--help"]).stdout, flags=re.M)
+    listed = {
+        heading: [line.split()[0] for line in section.splitlines() if line]
+        for heading, section in zip(sections[::2], sections[1::2], strict=True)
+    }
+    headings = dict.fromkeys(command.heading for command in COMMANDS.values())
+    assert listed == {
+        heading: [name for name, command in COMMANDS.items() if command.heading == heading]
+        for heading in headings
+    }
+    assert list(listed) == [
+        "For data scientists",
+        "For platform teams",
+        "For pull requests and pipelines",
+        "To try it out",
+    ]
+
+
+@pytest.mark.parametrize("group", [[], ["runtimes"], ["sandbox"], ["operator"]], ids=" ".join)
+def test_no_line_of_help_is_cut_at_80_columns(group: list[str]):
+    answer = CliRunner().invoke(app, [*group, "--help"], env={"COLUMNS": "80"})
+    lines = [line for line in answer.stdout.splitlines() if line.startswith("  ")]
+    assert len(lines) > 1
+    assert [line for line in lines if line.endswith("...") or len(line) > 80] == []
 
 
 def test_a_group_has_its_own_commands_first():

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 from tests.support.answers import answered
 from tests.support.fake_api import FakeApi, run, status
 from trainyard_cli import main
-from trainyard_cli.answers import Output
 from trainyard_cli.commands import lint, runtimes, runtimes_diff, runtimes_new, validate
 from trainyard_cli.commands.runtimes import run_list, run_show
 from trainyard_cli.files.manifests import CATALOG
+from trainyard_cli.output import Output
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.errors import PlatformError
 

@@ -9,10 +9,10 @@ from tests.support import objects
 from tests.support.answers import answered
 from tests.support.fake_api import FakeApi
 from tests.support.fake_api import run as run_test
-from trainyard_cli.answers import Output
 from trainyard_cli.cluster import connection
 from trainyard_cli.cluster.workloads import Seen, look
 from trainyard_cli.commands import runtimes_jobs
+from trainyard_cli.output import Output
 from trainyard_delivery.impact import Job, Ref, State
 from trainyard_kube.credentials import Credentials
 from trainyard_operator.core.decide import revisions

@@ -1,7 +1,7 @@
 """`trainyard adopt`: take a cluster over from Kubeflow Trainer's controller, or give it back.
 
 Called by `main`, which adds `command` to the application. Prints;
-`trainyard_assist.takeover` decides what to do, and `takeover` does it.
+`trainyard_assist.adopt` decides what to do, and `cluster.adopt` does it.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import typer
 from trainyard_api import names
 from trainyard_api.errors import UserError
 from trainyard_api.printable import clean
-from trainyard_assist import takeover
-from trainyard_assist.takeover.model import NAMESPACE, Level
+from trainyard_assist import adopt
+from trainyard_assist.adopt.model import NAMESPACE, Level
 from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import CredentialsError
 
-from ..answers import FINE, REFUSED, Output
 from ..cluster import connection
-from ..cluster.takeover import carry_out, observe
+from ..cluster.adopt import carry_out, observe
 from ..files.manifests import CATALOG
 from ..options import Context, Kubeconfig, Printed
+from ..output import FINE, REFUSED, Output
 
 API_VERSION: Final = "adopt.trainyard.dev/v1alpha1"
 _MARKS: Final = {Level.FINE: "ok", Level.NOTE: "--", Level.STOP: "!!"}
@@ -53,15 +53,15 @@ def run(
         UserError: The cluster could not be queried, or refused a step.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    done: list[takeover.Step] = []
+    done: list[adopt.Step] = []
 
-    async def adopt() -> takeover.Plan:
+    async def carried_out() -> adopt.Plan:
         async with connection.client(connection.load(kubeconfig, context), "adopt") as client:
-            names = sorted(path.stem for path in CATALOG.glob("*/*.yaml"))
-            plan = (takeover.give_back if back else takeover.adopt)(
+            runtimes = sorted(path.stem for path in CATALOG.glob("*/*.yaml"))
+            plan = (adopt.give_back if back else adopt.adopt)(
                 await observe(
                     client,
-                    names,
+                    runtimes,
                     trainer_namespace=trainer_namespace,
                     operator_namespace=operator_namespace,
                 )
@@ -75,7 +75,7 @@ def run(
             return plan
 
     try:
-        plan = asyncio.run(adopt())
+        plan = asyncio.run(carried_out())
     except (CredentialsError, ApiError, TimeoutError) as error:
         why = "a Deployment takes too long; see its pods" if isinstance(error, TimeoutError) else str(error)
         again = "; the steps so far are done, and the same command continues from there" if yes else ""
@@ -84,7 +84,7 @@ def run(
     return REFUSED if plan.refused else FINE
 
 
-def as_json(plan: takeover.Plan, done: Sequence[takeover.Step]) -> str:
+def as_json(plan: adopt.Plan, done: Sequence[adopt.Step]) -> str:
     """The plan as JSON, in the format that docs/adopt.md describes."""
     value: dict[str, Any] = {
         "apiVersion": API_VERSION,
@@ -101,7 +101,7 @@ def as_json(plan: takeover.Plan, done: Sequence[takeover.Step]) -> str:
     return json.dumps(value, indent=2) + "\n"
 
 
-def _found(plan: takeover.Plan) -> Iterator[str]:
+def _found(plan: adopt.Plan) -> Iterator[str]:
     for check in plan.checks:
         yield f"{_MARKS[check.level]}  {check.about:<13} {check.message}"
     if plan.fates:
@@ -117,7 +117,7 @@ def _found(plan: takeover.Plan) -> Iterator[str]:
         yield from (f"{number:>3}. {step}" for number, step in enumerate(plan.steps, 1))
 
 
-def _outcome(plan: takeover.Plan, done: Sequence[takeover.Step]) -> Iterator[str]:
+def _outcome(plan: adopt.Plan, done: Sequence[adopt.Step]) -> Iterator[str]:
     yield ""
     again = "trainyard adopt --back --yes" if plan.back else "trainyard adopt --yes"
     if plan.refused:

@@ -21,11 +21,11 @@ from trainyard_delivery.rollout.events import Step, Violation
 from trainyard_kube.client import ApiError, NotFoundError
 from trainyard_kube.credentials import Credentials, CredentialsError
 
-from ..answers import FINE, REFUSED
 from ..cluster import connection
 from ..cluster.workloads import Seen, look
 from ..files import rendering, stackfile
 from ..options import Context, Kubeconfig
+from ..output import FINE, REFUSED
 from .rollout_progress import Progress
 from .rollout_pulumi import Plan, Teller, few_checkpoints, pulumi, target
 
@@ -127,11 +127,11 @@ def command(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Remove a stack's platform from its cluster; TrainJobs, their pods and their CRDs stay.
+    """Remove a stack's platform from its cluster; TrainJobs stay.
 
-    Says first what is deleted, what stays, and what becomes of each TrainJob that
-    runs or waits. Then it asks, and runs `pulumi destroy`. `make up` brings the
-    platform back and takes over what has stayed.
+    TrainJobs stay with their pods and CRDs. Says first what is deleted, what stays, and what
+    becomes of each TrainJob that runs or waits. Then it asks, and runs `pulumi destroy`. `make
+    up` brings the platform back and takes over what has stayed.
 
     Exit code: Pulumi's, 0 if it is done or was a dry run; 1 if nobody has said
     yes; 2 if the cluster or Pulumi could not be asked.

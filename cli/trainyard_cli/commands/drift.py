@@ -29,12 +29,12 @@ from trainyard_kube.credentials import Credentials
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.drift import Drift
 
-from ..answers import Output, write_json
 from ..cluster import connection, drift_unmanaged
 from ..cluster.drift_judge import judge, put_right
 from ..cluster.drift_unmanaged import Beside
 from ..files import rendering, stackfile
 from ..options import Context, Keep, Kubeconfig, Printed
+from ..output import Output, write_json
 
 API_VERSION: Final = "drift.trainyard.dev/v1alpha1"
 _LEGEND: Final = (
@@ -288,15 +288,14 @@ def command(
     context: Context = None,
     output: Printed = Output.TEXT,
 ) -> None:
-    """Say where the cluster differs from git, field by field, and who wrote it.
+    """Say where the cluster differs from git, and who wrote it.
 
-    Replaces each object in a dry run with what git says, which needs the rights
-    of a rollout. What others may write, such as an autoscaler or a controller
-    of certificates, is not drift. --repair prints the differences first and
-    then makes the objects what git says: what others have added is removed.
-    Objects that git does not have and that give rights into what it has are
-    reported, never removed. Exit code 1: there is drift. Exit code 2: some
-    objects, or all, could not be judged.
+    Compares field by field: replaces each object in a dry run with what git says, which needs
+    the rights of a rollout. What others may write, such as an autoscaler or a controller of
+    certificates, is not drift. --repair prints the differences first and then makes the objects
+    what git says: what others have added is removed. Objects that git does not have and that
+    give rights into what it has are reported, never removed. Exit code 1: there is drift. Exit
+    code 2: some objects, or all, could not be judged.
 
     Example: trainyard drift --stack prod
     """

@@ -23,10 +23,10 @@ from trainyard_kube.client import ApiError, NotFoundError
 from trainyard_kube.credentials import Credentials
 from trainyard_operator.core.decide.last_lines import Kept
 
-from ..answers import FINE, REFUSED, Output
 from ..cluster import connection, last_lines
 from ..cluster.observe import is_name, observe
 from ..options import Context, Kubeconfig, Printed
+from ..output import FINE, REFUSED, Output
 from . import explain_logs
 
 API_VERSION: Final = "explain.trainyard.dev/v1alpha1"
@@ -154,7 +154,7 @@ def command(
         typer.Option("--logs", help="Also what each node of the last failed attempt printed last."),
     ] = False,
 ) -> None:
-    """Say why a TrainJob does not run: the first cause, and the next step.
+    """Say why a TrainJob does not run, and the next step.
 
     Uses your own rights, changes nothing, and says what it was not allowed to
     see. Without any kubeconfig it looks at this clone's sandbox. Exit code 0:

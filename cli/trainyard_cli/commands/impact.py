@@ -28,11 +28,11 @@ from trainyard_platform.stack.settings import StackSettings
 from trainyard_policies.lint.files import CannotLintError, at_revision, left, root
 from trainyard_policies.lint.files import changes as changed_files
 
-from ..answers import FINE, Output, write_json
 from ..cluster import connection
 from ..cluster.workloads import Seen, look
 from ..files import stackfile
 from ..options import Context, Kubeconfig, Printed
+from ..output import FINE, Output, write_json
 
 API_VERSION: Final = "impact.trainyard.dev/v1alpha1"
 _UNJUDGED: Final = ("Pulumi.yaml", "api", "platform", "policies", "pyproject.toml", "requirements")
@@ -229,12 +229,11 @@ def command(
     context: Context = None,
     output: Printed = Output.TEXT,
 ) -> None:
-    """Say which TrainJobs a change of runtimes, queues, pools and tenants touches.
+    """Say which TrainJobs a change of stack or catalog touches.
 
-    Compares what the stack asks for now with what it asked for where this
-    branch left REF, and looks for running and queued TrainJobs that depend on
-    it; needs only read rights. Exit code 2: git, a file or the cluster could
-    not be read.
+    Compares runtimes, queues, pools and tenants: what the stack asks for now with what it asked
+    for where this branch left REF, and looks for running and queued TrainJobs that depend on
+    it; needs only read rights. Exit code 2: git, a file or the cluster could not be read.
 
     Example: trainyard impact --stack prod --since origin/main
     """

@@ -38,11 +38,11 @@ from trainyard_policies.lint.files import CannotLintError
 from trainyard_policies.lint.report import Entry, Report
 from trainyard_policies.settings import DEFAULT, Policies
 
-from ..answers import CANNOT_ASK, FINE, REFUSED
 from ..files import catalog_files, causes, stackfile
 from ..files.installs import NotInstalledError
 from ..files.manifests import CATALOG
 from ..files.stackfile import PROJECT, STACKS
+from ..output import CANNOT_ASK, FINE, REFUSED
 
 
 class Format(StrEnum):
@@ -144,7 +144,10 @@ def command(
         str | None, typer.Option("--explain", help="Explain one rule in full.", metavar="RULE")
     ] = None,
 ) -> None:
-    """Check runtimes and TrainJobs against the policy rules, without a cluster."""
+    """Check runtimes and TrainJobs against the policy rules.
+
+    Needs no cluster.
+    """
     if rule is not None:
         raise typer.Exit(explain(rule))
     raise typer.Exit(run(paths or [], since=since, style=style, fix=fix, stack=stack))

@@ -22,10 +22,10 @@ from trainyard_assist.migrate import convert
 from trainyard_assist.migrate.convert import Outcome
 from trainyard_assist.offline import DEFAULT_NAMESPACE
 
-from ..answers import FINE, REFUSED
 from ..files import manifests
 from ..files.manifests import CATALOG, read
 from ..options import DefaultNamespace
+from ..output import FINE, REFUSED
 
 STDIN: Final = Path("-")
 
@@ -90,7 +90,9 @@ def command(
     namespace: DefaultNamespace = DEFAULT_NAMESPACE,
     finished: Annotated[bool, typer.Option("--finished", help="Keep jobs that have ended.")] = False,
 ) -> None:
-    """Turn jobs of older APIs into TrainJobs, with a TrainingRuntime where the catalog has none that fits.
+    """Turn jobs of older APIs into TrainJobs.
+
+    Makes a TrainingRuntime where the catalog has none that fits.
 
     Accepts PyTorchJob, TFJob, MPIJob, XGBoostJob, PaddleJob and JAXJob, TrainJobs of Kubeflow Trainer 2.0 to
     2.2, and those of kubeflow.org/v2alpha1. Reports with its place whatever is not carried over. Everything

@@ -20,7 +20,9 @@ def operator() -> None:
 def run(
     arguments: Annotated[list[str] | None, typer.Argument(help="The operator's own options.")] = None,
 ) -> None:
-    """Run the operator until it is interrupted; `--help` lists its options.
+    """Run the operator until it is interrupted.
+
+    `--help` lists the operator's options.
 
     Example: trainyard operator run --kubeconfig .sandbox/default/kubeconfig
     """

@@ -20,10 +20,10 @@ from trainyard_assist import render as core
 from trainyard_assist.offline import DEFAULT_NAMESPACE
 from trainyard_operator.core.build import info, plugins
 
-from ..answers import FINE
 from ..files import manifests
 from ..files.manifests import CATALOG, read
 from ..options import DefaultNamespace, Files
+from ..output import FINE
 
 
 def run(
@@ -70,7 +70,10 @@ def command(
     ] = info.DEFAULT_SETTINGS.service_name,
     namespace: DefaultNamespace = DEFAULT_NAMESPACE,
 ) -> None:
-    """Print the objects that the operator would create for a TrainJob, without a cluster."""
+    """Print what the operator would create for a TrainJob.
+
+    Needs no cluster.
+    """
     code = run(
         files,
         feature_gates=feature_gates,

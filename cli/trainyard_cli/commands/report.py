@@ -32,11 +32,11 @@ from trainyard_policies.lint import granted
 from trainyard_policies.lint.files import at_revision, changes, left
 from trainyard_policies.settings import Policies
 
-from ..answers import FINE
 from ..cluster.workloads import Seen
 from ..files import outcomes
 from ..files.manifests import CATALOG
 from ..files.stackfile import STACKS
+from ..output import FINE
 from . import impact, report_markdown, verify
 from .report_change import Change, Preview, Stack
 
@@ -257,7 +257,7 @@ def command(
         str, typer.Option("--run", help="Address of the pipeline's run.", metavar="URL")
     ] = "",
 ) -> None:
-    """Write what a pull request does, as Markdown for those who review it.
+    """Write what a pull request does, as Markdown for reviewers.
 
     The worst first: what is refused, what TrainJobs lose, what changes on which
     stack, which exceptions and privileges are new, and how the previews ended.

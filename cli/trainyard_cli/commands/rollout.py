@@ -1,7 +1,7 @@
-"""`trainyard preview` and `trainyard up`: run Pulumi on a stack, with output that is easy to read.
+"""Runs Pulumi on a stack, with output that is easy to read.
 
-Called by `main`, which adds both to the application. Runs Pulumi, follows its
-events, queries the cluster for the TrainJobs that a change reaches, and prints;
+Called by `preview` and `up`. Runs Pulumi, follows its events, queries the
+cluster for the TrainJobs that a change reaches, and prints;
 `trainyard_delivery.rollout` interprets the events. An `up` is a preview, then
 an update that only looks at the cluster again if there is something to change
 (docs/adr/0029), then, if asked for, the repair of `drift`.
@@ -13,9 +13,7 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final, TextIO
-
-import typer
+from typing import Final, TextIO
 
 from trainyard_api.errors import UserError
 from trainyard_api.printable import clean
@@ -30,7 +28,6 @@ from trainyard_platform.errors import PlatformError
 from ..cluster import connection, existing, foreign_namespaces, moves, queued_jobs, runtime_trials
 from ..cluster.workloads import Seen, look
 from ..files import outcomes, rendering, stackfile
-from ..options import Context, Keep, Kubeconfig, Replace
 from . import drift
 from .rollout_progress import Progress
 from .rollout_pulumi import Plan, Teller, few_checkpoints, pulumi, target
@@ -240,79 +237,3 @@ def _deleted_with(stack: str) -> Mapping[str, str]:
         return pulumi_state.deleted_with(rendering.rolled_out(stack))
     except PlatformError:
         return {}
-
-
-_VERBOSE = Annotated[
-    bool,
-    typer.Option("--verbose", envvar="VERBOSE", help="Print Pulumi's own output instead."),
-]
-_STACK = Annotated[str, typer.Option(help="The stack.", metavar="NAME")]
-
-
-def preview_command(
-    stack: _STACK,
-    *,
-    expect_no_changes: Annotated[
-        bool, typer.Option("--expect-no-changes", help="Fail if anything would change; checks no policy.")
-    ] = False,
-    outcome: Annotated[
-        Path | None, typer.Option(help="Also write what it comes to, as JSON for `report`.", metavar="FILE")
-    ] = None,
-    verbose: _VERBOSE = False,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
-    """Say what `up` would change in a stack, object by object, and what that does to TrainJobs.
-
-    Runs `pulumi preview --refresh` with the policies, after the cluster has judged
-    the runtimes in a dry run, if your rights allow that.
-    Exit code: Pulumi's, 0 if it can be rolled out; 1 if the cluster would refuse a runtime.
-
-    Example: trainyard preview --stack prod
-    """
-    raise typer.Exit(
-        run(
-            stack,
-            change=False,
-            expect_no_changes=expect_no_changes,
-            verbose=verbose,
-            kubeconfig=kubeconfig,
-            context=context,
-            outcome=outcome,
-        )
-    )
-
-
-def up_command(
-    stack: _STACK,
-    *,
-    repair: Annotated[
-        bool, typer.Option("--repair", help="Then undo what others have added to the stack's objects.")
-    ] = False,
-    keep: Keep = None,
-    replace: Replace = None,
-    verbose: _VERBOSE = False,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
-    """Roll out a stack, after saying what that does, without asking for confirmation.
-
-    Runs `pulumi preview --refresh`, then `pulumi up`, both with the policies.
-    What others have added to the stack's objects stays, unless you add
-    --repair: see `trainyard drift --repair`. Exit code: Pulumi's, 0 if all of
-    it is done; with --repair then that of `drift`.
-
-    Example: trainyard up --stack prod --repair
-    """
-    raise typer.Exit(
-        run(
-            stack,
-            change=True,
-            repair=repair,
-            keep=keep or (),
-            replace=replace or (),
-            verbose=verbose,
-            kubeconfig=kubeconfig,
-            context=context,
-        )
-    )

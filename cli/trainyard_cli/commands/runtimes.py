@@ -25,24 +25,22 @@ from trainyard_platform.catalog.header import Header
 from trainyard_platform.errors import PlatformError
 
 from .. import on_demand
-from ..answers import FINE, Output, write_json, write_table
 from ..files import stackfile
 from ..files.manifests import CATALOG
 from ..on_demand import Listed
 from ..options import Printed
+from ..output import FINE, Output, write_json, write_table
 
 COMMANDS: Final = {
     "diff": Listed(
         "runtimes_diff:command",
-        "Show what would change: from the cluster to the catalog, or between two revisions.",
+        "Show what a change of the catalog changes.",
     ),
     "jobs": Listed(
         "runtimes_jobs:command",
-        "List the TrainJobs on a runtime that have not finished, and which content of it each has.",
+        "List the TrainJobs on a runtime, and the content each has.",
     ),
-    "new": Listed(
-        "runtimes_new:command", "Write the file of a new runtime, which passes verify and admission as it is."
-    ),
+    "new": Listed("runtimes_new:command", "Write the file of a new runtime, which passes every check."),
 }
 """Commands besides those here."""
 
@@ -189,7 +187,7 @@ def show_command(
     stack: Stack = None,
     output: Printed = Output.TEXT,
 ) -> None:
-    """Show a runtime: who it is for, what it is made of, and a TrainJob on it.
+    """Show a runtime: who it is for, and a TrainJob on it.
 
     Example: trainyard runtimes show torch-checkpointed
     """

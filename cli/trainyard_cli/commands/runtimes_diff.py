@@ -32,11 +32,11 @@ from trainyard_platform.catalog.changes import ABSENT, Change, Kind
 from trainyard_platform.errors import PlatformError
 from trainyard_policies.lint.files import at_revision
 
-from ..answers import FINE, REFUSED, Output
 from ..cluster import connection
 from ..files import stackfile
 from ..files.manifests import CATALOG
 from ..options import Context, Kubeconfig, Printed
+from ..output import FINE, REFUSED, Output
 from .runtimes import Stack, names_of, of_stack
 
 _MARKS: Final = {Kind.ADDED: "+", Kind.REMOVED: "-", Kind.CHANGED: "~"}
@@ -120,11 +120,11 @@ def command(
     context: Context = None,
     output: Printed = Output.TEXT,
 ) -> None:
-    """Show what would change: from the cluster to the catalog, or between two revisions.
+    """Show what a change of the catalog changes.
 
-    A running TrainJob keeps the runtime that it started with. Exit code 0:
-    nothing differs; 1: something does; 2: the cluster or git could not be
-    queried.
+    Compares the cluster with the catalog, or two revisions of the catalog. A running TrainJob
+    keeps the runtime that it started with. Exit code 0: nothing differs; 1: something does; 2:
+    the cluster or git could not be queried.
 
     Example: trainyard runtimes diff --stack prod
 

@@ -20,11 +20,11 @@ from trainyard_kube.client import Client, NotFoundError
 from trainyard_kube.resources import CLUSTER_TRAINING_RUNTIMES
 from trainyard_operator.core.decide import revisions
 
-from ..answers import FINE, Output, write_json, write_table
 from ..cluster import connection
 from ..cluster.workloads import Seen, look
 from ..files import stackfile
 from ..options import Context, Kubeconfig, OnStack, Printed
+from ..output import FINE, Output, write_json, write_table
 from .runtimes import names_of
 
 NEWEST: Final = "newest"
@@ -133,9 +133,10 @@ def command(
     context: Context = None,
     output: Printed = Output.TEXT,
 ) -> None:
-    """List the TrainJobs on a runtime that have not finished, and which content of it each has.
+    """List the TrainJobs on a runtime, and the content each has.
 
-    Exit code 2: there is no such runtime, or the cluster could not be queried.
+    Lists those that have not finished. Exit code 2: there is no such runtime, or the cluster
+    could not be queried.
 
     Example: trainyard runtimes jobs torch-distributed
 

@@ -27,10 +27,10 @@ from trainyard_platform.stack.value_types import IMAGE
 from trainyard_policies import exceptions, manifest
 from trainyard_policies.lint import granted
 
-from ..answers import FINE
 from ..files import catalog_files, installs, stackfile
 from ..files.manifests import CATALOG
 from ..files.stackfile import STACKS
+from ..output import FINE
 from .runtimes import file_of, frameworks_of, names_of, near_here, one_of
 from .verify import SANDBOX
 
@@ -117,10 +117,10 @@ def command(
         ),
     ] = None,
 ) -> None:
-    """Write the file of a new runtime, which passes verify and admission as it is.
+    """Write the file of a new runtime, which passes every check.
 
-    Nothing is written that verify would refuse on one of the stacks. An
-    exception from a rule is a decision about one runtime: none is copied
+    It passes verify and admission as it is: nothing is written that verify would refuse on one
+    of the stacks. An exception from a rule is a decision about one runtime: none is copied
     unless you say so, and verify then refuses what needs the exception.
 
     Example: trainyard runtimes new torch-audio --framework torch --for "Speech models."

@@ -18,7 +18,7 @@ from trainyard_sandbox.errors import SandboxError
 from trainyard_sandbox.paths import Instance
 from trainyard_sandbox.progress import Progress
 
-from ..answers import write_json, write_table
+from ..output import write_json, write_table
 
 app = typer.Typer(help="A real Kubernetes on this machine, without Docker.", no_args_is_help=True)
 
@@ -142,7 +142,7 @@ def build(
     with_parts: With = None,
     from_source: FromSource = False,
 ) -> None:
-    """Get only the toolchain and the images, so that a later `up` is quick."""
+    """Get the toolchain and the images, so that `up` is quick."""
     version = kubernetes or cluster.USUAL_KUBERNETES
     with Progress() as progress:
         cluster.build(
@@ -159,10 +159,10 @@ def bundle(
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to put it in.")] = Path(),
     archive: Annotated[bool, typer.Option("--archive", help="A tar, in place of a folder.")] = False,
 ) -> None:
-    """Pack what was built into a bundle, so that other machines need not build it.
+    """Pack what was built into a bundle, for other machines.
 
-    Builds what is missing, and prints the variable that makes others use the
-    bundle: with the path, or with the address of a web server that has the
+    They need not build it then. Builds what is missing, and prints the variable that makes
+    others use the bundle: with the path, or with the address of a web server that has the
     folder.
 
     Example: trainyard sandbox bundle --output /srv/www
@@ -179,7 +179,10 @@ def bundle(
 
 @app.command()
 def status(name: Name = "default", as_json: AsJson = False) -> None:
-    """Show the state of the sandbox. Exit code 1 unless it is up and all of it runs."""
+    """Show the state of the sandbox.
+
+    Exit code 1 unless it is up and all of it runs.
+    """
     answer = Sandbox(Instance(name)).status()
     if as_json:
         write_json(dataclasses.asdict(answer), sys.stdout)
@@ -209,7 +212,9 @@ def execute(
     ] = None,
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="That user's namespace.")] = "default",
 ) -> None:
-    """Run a command that uses the sandbox: its kubectl, its Pulumi backend, its kubeconfig.
+    """Run a command that uses the sandbox.
+
+    It gets the sandbox's kubectl, Pulumi backend and kubeconfig.
 
     Example: trainyard sandbox exec -- pulumi up --stack sandbox
     Example: trainyard sandbox exec --user ada --namespace team-a -- kubectl get trainjobs
@@ -227,7 +232,10 @@ def logs(
     name: Name = "default",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log as it grows.")] = False,
 ) -> None:
-    """Print the log of a component. Example: trainyard sandbox logs kubelet"""
+    """Print the log of a component.
+
+    Example: trainyard sandbox logs kubelet
+    """
     log = Sandbox(Instance(name)).log_file(component)
     follow_flags = ["--follow"] if follow else []
     raise typer.Exit(subprocess.run(["tail", "--lines=+1", *follow_flags, str(log)], check=False).returncode)

@@ -19,8 +19,8 @@ from trainyard_api.errors import UserError
 from trainyard_delivery import stack_names
 from trainyard_policies.lint.files import changes
 
-from ..answers import FINE
 from ..files.stackfile import STACKS
+from ..output import FINE
 
 
 def run(
@@ -58,7 +58,10 @@ def command(
         list[str] | None, typer.Option(help="Leave a stack out; may be repeated.", metavar="NAME")
     ] = None,
 ) -> None:
-    """Print the stacks of this clone, or those that a change touches, as JSON."""
+    """Print the stacks, or those that a change touches, as JSON.
+
+    They are those of this clone.
+    """
     raise typer.Exit(run(since=since, without=without or ()))
 
 

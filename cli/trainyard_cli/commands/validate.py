@@ -19,10 +19,10 @@ from trainyard_assist import offline
 from trainyard_assist import validate as core
 from trainyard_assist.offline import DEFAULT_NAMESPACE
 
-from ..answers import FINE, REFUSED
 from ..files import manifests
 from ..files.manifests import CATALOG, read
 from ..options import DefaultNamespace, Files
+from ..output import FINE, REFUSED
 
 _NOT_TRIED: Final = (
     "Not tried: the schemas and rules, what Kubernetes and JobSet say in a dry run, queues and quotas. To "
@@ -63,10 +63,10 @@ def command(
     files: Files,
     namespace: DefaultNamespace = DEFAULT_NAMESPACE,
 ) -> None:
-    """Print what admission would answer about a TrainJob or a runtime, without a cluster.
+    """Print what admission would answer about a TrainJob or runtime.
 
-    `trainyard lint --stack` checks the rules of a stack, and `trainyard verify`
-    all that a site keeps in git. Of two TrainJobs in a file, the second is the
-    old object of an update.
+    Needs no cluster. `trainyard lint --stack` checks the rules of a stack, and `trainyard
+    verify` all that a site keeps in git. Of two TrainJobs in a file, the second is the old
+    object of an update.
     """
     raise typer.Exit(run(files, namespace=namespace))

@@ -34,10 +34,10 @@ from trainyard_policies.lint.report import Entry, Report
 from trainyard_policies.rule import Finding, Level
 from trainyard_policies.settings import Policies
 
-from ..answers import FINE, REFUSED
 from ..files import catalog_files, causes, installs, stackfile
 from ..files.manifests import CATALOG
 from ..files.stackfile import PROJECT, STACKS
+from ..output import FINE, REFUSED
 from .lint import Format, near, root
 
 SANDBOX: Final = "sandbox"
@@ -266,11 +266,11 @@ def command(
     ] = None,
     style: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TEXT,
 ) -> None:
-    """Check all that a site keeps in git: stack files, runtimes, and the rules on each stack; no cluster.
+    """Check stack files, runtimes, and the rules on each stack.
 
-    What a pull request has to pass. Each runtime is judged as each stack
-    installs it, with the stack's own levels and parameters. Exit code 1: it
-    refuses something.
+    All that a site keeps in git, without a cluster: what a pull request has to pass. Each
+    runtime is judged as each stack installs it, with the stack's own levels and parameters.
+    Exit code 1: it refuses something.
 
     Example: trainyard verify --since origin/main
     """

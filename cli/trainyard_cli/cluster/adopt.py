@@ -1,6 +1,6 @@
 """What `trainyard adopt` looks at, and how it carries out the steps: one guarded request each.
 
-This module decides what to look at, `trainyard_assist.takeover` what follows
+This module decides what to look at, `trainyard_assist.adopt` what follows
 from it. Every write names the uid of the object, and its version if the step
 depends on it, so the API server refuses a step that no longer fits.
 """
@@ -14,8 +14,8 @@ from typing import Final
 
 from trainyard_api import names
 from trainyard_api.json_types import Json
-from trainyard_assist import takeover
-from trainyard_assist.takeover.model import (
+from trainyard_assist import adopt
+from trainyard_assist.adopt.model import (
     CONFIGURATION,
     CONTROLLER,
     OWN,
@@ -77,7 +77,7 @@ _RESOURCES: Final = {
 
 async def observe(
     client: Client, runtimes: Sequence[str], *, trainer_namespace: str, operator_namespace: str
-) -> takeover.Observed:
+) -> adopt.Observed:
     """Read everything that the takeover depends on; changes nothing.
 
     `runtimes` are the names of the platform's ClusterTrainingRuntimes. Raises the client's errors.
@@ -97,7 +97,7 @@ async def observe(
     manifests = await asyncio.gather(*(_get(client, *place) for place in (*single, *others)))
     controller, configuration, record, own, *objects = manifests
     jobs, unreadable = await _jobs(client, operator_namespace)
-    return takeover.Observed(
+    return adopt.Observed(
         now=datetime.now(UTC),
         controller=controller,
         objects=[manifest for manifest in objects if manifest is not None],
@@ -118,26 +118,26 @@ async def observe(
     )
 
 
-async def carry_out(client: Client, step: takeover.Step) -> None:
+async def carry_out(client: Client, step: adopt.Step) -> None:
     """Do one step. Raises the client's errors, or `TimeoutError` if a Deployment takes too long."""
     match step:
-        case takeover.Keep(manifest):
-            ref = takeover.model.ref_of(manifest)
+        case adopt.Keep(manifest):
+            ref = adopt.model.ref_of(manifest)
             await client.create(_resource(ref).path(ref.namespace), manifest, manager=MANAGER)
-        case takeover.Put():
+        case adopt.Put():
             await _put(client, step)
-        case takeover.HandOver(ref, uid, version):
+        case adopt.HandOver(ref, uid, version):
             operations = (
                 {"op": "test", "path": "/metadata/uid", "value": uid},
                 {"op": "test", "path": "/metadata/resourceVersion", "value": version},
                 {"op": "replace", "path": "/metadata/managedFields", "value": list(step.managed_fields)},
             )
             await client.patch(_path(ref), operations, kind="json", manager=MANAGER)
-        case takeover.LetPass(ref, uid, webhooks):
+        case adopt.LetPass(ref, uid, webhooks):
             await client.patch(_path(ref), _let_pass(uid, webhooks), kind="json", manager=WEBHOOK_MANAGER)
-        case takeover.Delete(ref, uid):
+        case adopt.Delete(ref, uid):
             await client.delete(_path(ref), uid=uid)
-        case takeover.Scale():
+        case adopt.Scale():
             await _scale(client, step)
 
 
@@ -150,15 +150,15 @@ def _let_pass(uid: str, webhooks: Mapping[int, str]) -> tuple[Json, ...]:
     return tuple(operations)
 
 
-async def _put(client: Client, step: takeover.Put) -> None:
+async def _put(client: Client, step: adopt.Put) -> None:
     async with asyncio.timeout(PATIENCE):
         while not await _is_put(client, step):  # noqa: ASYNC110 - the API server is asked
             await asyncio.sleep(PAUSE)
 
 
-async def _is_put(client: Client, step: takeover.Put) -> bool:
+async def _is_put(client: Client, step: adopt.Put) -> bool:
     """Write the object; False if its webhook does not answer yet, though its Deployment is ready."""
-    ref = takeover.model.ref_of(step.manifest)
+    ref = adopt.model.ref_of(step.manifest)
     try:
         if step.uid is None:
             await client.create(_resource(ref).path(ref.namespace), step.manifest, manager=MANAGER)
@@ -173,7 +173,7 @@ async def _is_put(client: Client, step: takeover.Put) -> bool:
     return True
 
 
-async def _scale(client: Client, step: takeover.Scale) -> None:
+async def _scale(client: Client, step: adopt.Scale) -> None:
     operations = (
         {"op": "test", "path": "/metadata/uid", "value": step.uid},
         {"op": "test", "path": "/spec/replicas", "value": step.before},
@@ -186,7 +186,7 @@ async def _scale(client: Client, step: takeover.Scale) -> None:
             await asyncio.sleep(PAUSE)
 
 
-async def _is_scaled(client: Client, step: takeover.Scale) -> bool:
+async def _is_scaled(client: Client, step: adopt.Scale) -> bool:
     deployment = await client.get(_path(step.ref))
     if step.after == 0:
         # The status no longer counts a pod that is being deleted, though it may still be working.
@@ -198,7 +198,7 @@ async def _is_scaled(client: Client, step: takeover.Scale) -> bool:
     return seen and status.get("readyReplicas") == step.after
 
 
-async def _jobs(client: Client, operator_namespace: str) -> tuple[list[takeover.ForeignJob], list[str]]:
+async def _jobs(client: Client, operator_namespace: str) -> tuple[list[adopt.ForeignJob], list[str]]:
     """Every TrainJob with what it is built from, and the names of those that cannot be read."""
     trainjobs: list[model.TrainJob] = []
     unreadable: list[str] = []
@@ -221,7 +221,7 @@ async def _jobs(client: Client, operator_namespace: str) -> tuple[list[takeover.
     recorded = [runtime for runtime in kept if runtime is not None]
     gate = asyncio.Semaphore(_AT_ONCE)
 
-    async def job_of(trainjob: model.TrainJob) -> takeover.ForeignJob:
+    async def job_of(trainjob: model.TrainJob) -> adopt.ForeignJob:
         jobset = jobsets.get((trainjob.namespace, trainjob.name))
         async with gate:
             configmap = await _get(
@@ -230,9 +230,7 @@ async def _jobs(client: Client, operator_namespace: str) -> tuple[list[takeover.
         snapshot = None if configmap is None else revisions.read_snapshot(configmap, trainjob)
         chosen = revisions.choose(trainjob, jobset, live.get(runtime_key(trainjob)), recorded, snapshot)
         occupied = configmap is not None and snapshot is None
-        return takeover.ForeignJob(
-            trainjob, jobset, chosen.runtime, chosen.lost, snapshot is not None, occupied
-        )
+        return adopt.ForeignJob(trainjob, jobset, chosen.runtime, chosen.lost, snapshot is not None, occupied)
 
     return list(await asyncio.gather(*map(job_of, trainjobs))), unreadable
 

@@ -7,9 +7,9 @@ import pytest
 
 from tests.support import objects
 from tests.support.fake_api import FakeApi, run, status
-from trainyard_assist import takeover
-from trainyard_assist.takeover import State
-from trainyard_cli.cluster.takeover import carry_out, observe
+from trainyard_assist import adopt
+from trainyard_assist.adopt import State
+from trainyard_cli.cluster.adopt import carry_out, observe
 from trainyard_kube.client import ApiError, Client
 
 from .seen import CRDS, NAMESPACE, binding, deployment, entry, public, webhooks
@@ -57,11 +57,11 @@ class Cluster(FakeApi):
         }
 
 
-async def look(client: Client) -> takeover.Observed:
+async def look(client: Client) -> adopt.Observed:
     return await observe(client, ["rt"], trainer_namespace=NAMESPACE, operator_namespace="trainyard-system")
 
 
-async def do(client: Client, plan: takeover.Plan) -> None:
+async def do(client: Client, plan: adopt.Plan) -> None:
     assert not plan.refused, plan
     for step in plan.steps:
         await carry_out(client, step)
@@ -71,7 +71,7 @@ def test_there_and_back_leaves_what_was_there() -> None:
     async def test() -> None:
         api = Cluster()
         async with api.client() as client:
-            plan = takeover.adopt(await look(client))
+            plan = adopt.adopt(await look(client))
             assert api.writes() == []
             assert [(fate.name, fate.state) for fate in plan.fates] == [("tj", State.WAITING)]
             await do(client, plan)
@@ -81,13 +81,13 @@ def test_there_and_back_leaves_what_was_there() -> None:
                 ("PATCH", DEPLOYMENT),
             ]
             assert api.objects[DEPLOYMENT]["spec"]["replicas"] == 0
-            assert takeover.adopt(await look(client)).steps == ()
+            assert adopt.adopt(await look(client)).steps == ()
 
             api.put(WEBHOOKS, webhooks("trainyard-operator"))
             for name in (RULE, f"{BINDINGS}/of-others"):
                 api.put(name, binding(name.rpartition("/")[2]))
             api.put(OWN, deployment(name="trainyard-operator", namespace="trainyard-system"))
-            await do(client, takeover.give_back(await look(client)))
+            await do(client, adopt.give_back(await look(client)))
             assert api.objects[WEBHOOKS]["webhooks"] == webhooks()["webhooks"]
             assert api.objects[WEBHOOKS]["metadata"]["uid"] == "w"
             assert [api.objects[path]["spec"]["replicas"] for path in (DEPLOYMENT, OWN)] == [1, 0]
@@ -102,12 +102,12 @@ def test_back_is_done_though_a_tenant_took_the_name_of_a_snapshot() -> None:
     async def test() -> None:
         api = Cluster()
         async with api.client() as client:
-            await do(client, takeover.adopt(await look(client)))
+            await do(client, adopt.adopt(await look(client)))
             api.put(JOBSET, objects.jobset(owner=api.objects[TRAINJOB]["metadata"]["uid"]))
             api.put(SNAPSHOT, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {"mine": ""}})
             api.put(RULE, binding(RULE.rpartition("/")[2]))
             api.put(OWN, deployment(name="trainyard-operator", namespace="trainyard-system"))
-            await do(client, takeover.give_back(await look(client)))
+            await do(client, adopt.give_back(await look(client)))
             assert [api.objects[path]["spec"]["replicas"] for path in (DEPLOYMENT, OWN)] == [1, 0]
             assert api.objects[SNAPSHOT]["data"] == {"mine": ""}
             assert RULE not in api.objects
@@ -119,14 +119,14 @@ def test_back_that_stops_leaves_the_policies_and_goes_on_when_it_is_repeated() -
     async def test() -> None:
         api = Cluster()
         async with api.client() as client:
-            await do(client, takeover.adopt(await look(client)))
+            await do(client, adopt.adopt(await look(client)))
             api.put(RULE, binding(RULE.rpartition("/")[2]))
             api.put(OWN, deployment(name="trainyard-operator", namespace="trainyard-system"))
             api.refuse_next("PATCH", DEPLOYMENT, status(403, "Forbidden", "not today"))
             with pytest.raises(ApiError, match="not today"):
-                await do(client, takeover.give_back(await look(client)))
+                await do(client, adopt.give_back(await look(client)))
             assert RULE in api.objects
-            await do(client, takeover.give_back(await look(client)))
+            await do(client, adopt.give_back(await look(client)))
             assert api.objects[DEPLOYMENT]["spec"]["replicas"] == 1
             assert RULE not in api.objects
             assert f"{CONFIG_MAPS}/trainyard-adoption" not in api.objects
@@ -135,16 +135,16 @@ def test_back_that_stops_leaves_the_policies_and_goes_on_when_it_is_repeated() -
 
 
 def test_a_runtime_waits_until_trainers_webhook_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainyard_cli.cluster.takeover.PAUSE", 0.0)
+    monkeypatch.setattr("trainyard_cli.cluster.adopt.PAUSE", 0.0)
 
     async def test() -> None:
         api = Cluster()
         async with api.client() as client:
-            await do(client, takeover.adopt(await look(client)))
+            await do(client, adopt.adopt(await look(client)))
             api.put(RUNTIME, {**objects.runtime("rt"), "spec": {"ours": True}})
             refused = status(500, "InternalError", 'failed calling webhook "validator": connection refused')
             api.refuse_next("PUT", RUNTIME, refused)
-            await do(client, takeover.give_back(await look(client)))
+            await do(client, adopt.give_back(await look(client)))
             assert api.objects[RUNTIME]["spec"] == objects.runtime("rt")["spec"]
 
     run(test)
@@ -158,11 +158,11 @@ def test_a_webhook_lets_pass_what_it_is_asked_about_runtimes_and_back_it_does_no
         about_runtimes = {**asks, "name": "runtimes", "rules": [{"resources": ["clustertrainingruntimes"]}]}
         api.put(WEBHOOKS, {**webhooks(), "webhooks": [about_jobs, about_runtimes]})
         async with api.client() as client:
-            await do(client, takeover.adopt(await look(client)))
+            await do(client, adopt.adopt(await look(client)))
             lets_pass = {**about_runtimes, "failurePolicy": "Ignore"}
             assert api.objects[WEBHOOKS]["webhooks"] == [about_jobs, lets_pass]
-            assert takeover.adopt(await look(client)).steps == ()
-            await do(client, takeover.give_back(await look(client)))
+            assert adopt.adopt(await look(client)).steps == ()
+            await do(client, adopt.give_back(await look(client)))
             assert api.objects[WEBHOOKS]["webhooks"] == [about_jobs, about_runtimes]
 
     run(test)
@@ -174,10 +174,10 @@ def test_webhooks_in_another_order_than_they_were_seen_in_are_left_alone() -> No
         one = {**webhooks()["webhooks"][0], "rules": [{"resources": ["clustertrainingruntimes"]}]}
         api.put(WEBHOOKS, {**webhooks(), "webhooks": [one]})
         async with api.client() as client:
-            plan = takeover.adopt(await look(client))
+            plan = adopt.adopt(await look(client))
             there = [{**one, "name": "another"}, one]
             api.put(WEBHOOKS, {**webhooks(), "webhooks": there})
-            [let_pass] = [step for step in plan.steps if isinstance(step, takeover.LetPass)]
+            [let_pass] = [step for step in plan.steps if isinstance(step, adopt.LetPass)]
             with pytest.raises(ApiError, match="testing value failed"):
                 await carry_out(client, let_pass)
             assert api.objects[WEBHOOKS]["webhooks"] == there
@@ -189,9 +189,9 @@ def test_what_is_no_longer_as_it_was_seen_is_left_alone() -> None:
     async def test() -> None:
         api = Cluster()
         async with api.client() as client:
-            plan = takeover.adopt(await look(client))
+            plan = adopt.adopt(await look(client))
             api.put(DEPLOYMENT, deployment(3))
-            [scale] = [step for step in plan.steps if isinstance(step, takeover.Scale)]
+            [scale] = [step for step in plan.steps if isinstance(step, adopt.Scale)]
             with pytest.raises(ApiError, match="testing value failed"):
                 await carry_out(client, scale)
             assert api.objects[DEPLOYMENT]["spec"]["replicas"] == 3

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from tests.support.core_values import PLAIN, T0, jobset, runtime, trainjob
-from trainyard_assist import takeover
-from trainyard_assist.takeover import (
+from trainyard_assist import adopt
+from trainyard_assist.adopt import (
     Check,
     Fate,
     ForeignJob,
@@ -20,8 +20,8 @@ from trainyard_assist.takeover import (
     Scale,
     State,
 )
-from trainyard_assist.takeover.model import Ref
-from trainyard_assist.takeover.ownership import handed_over, owners
+from trainyard_assist.adopt.model import Ref
+from trainyard_assist.adopt.ownership import handed_over, owners
 from trainyard_operator.core.decide.views import packed
 from trainyard_operator.core.model import Runtime, RuntimeProblem
 
@@ -29,7 +29,7 @@ from .seen import CRDS, NAMESPACE, PLACE, binding, crd, deployment, entry, publi
 
 
 def observed(controller=None, objects=None, **fields):
-    return takeover.Observed(
+    return adopt.Observed(
         now=T0 + timedelta(minutes=1),
         controller=controller or deployment(),
         objects=[*CRDS, public()] if objects is None else objects,
@@ -55,13 +55,13 @@ def record(*before, replicas="2"):
 
 
 def test_trainer_2_3_may_be_taken_over():
-    plan = takeover.adopt(observed())
+    plan = adopt.adopt(observed())
     assert levels(plan) == {"CRDs": Level.FINE, "version": Level.FINE}
     assert not plan.refused
 
 
 def test_without_trainers_controller_there_is_nothing_to_take_over():
-    plan = takeover.adopt(replace(observed(), controller=None))
+    plan = adopt.adopt(replace(observed(), controller=None))
     assert (levels(plan), plan.steps, plan.refused) == ({"controller": Level.STOP}, (), True)
 
 
@@ -76,25 +76,25 @@ def test_without_trainers_controller_there_is_nothing_to_take_over():
     ids=["too old", "too new", "a patch", "by the image's tag"],
 )
 def test_it_must_be_a_trainer_of_the_same_api(objects, level, words):
-    [check] = [one for one in takeover.adopt(observed(objects=objects)).checks if one.about == "version"]
+    [check] = [one for one in adopt.adopt(observed(objects=objects)).checks if one.about == "version"]
     assert (check.level, check.message.startswith(words)) == (level, True)
 
 
 def test_a_version_that_cannot_be_seen_is_said():
     controller = deployment()
     controller["spec"]["template"]["spec"]["containers"][0]["image"] = "registry:5000/manager@sha256:0"
-    assert levels(takeover.adopt(observed(controller, CRDS)))["version"] is Level.NOTE
+    assert levels(adopt.adopt(observed(controller, CRDS)))["version"] is Level.NOTE
 
 
 def test_crds_that_store_something_else_are_refused():
-    plan = takeover.adopt(observed(objects=[crd("trainjobs", storage=False), crd("trainingruntimes")]))
+    plan = adopt.adopt(observed(objects=[crd("trainjobs", storage=False), crd("trainingruntimes")]))
     assert levels(plan)["CRDs"] is Level.STOP
 
 
 def test_who_would_undo_it_is_named():
     by_argo = deployment(annotations={"argocd.argoproj.io/tracking-id": "x"})
     by_helm = deployment(annotations={"meta.helm.sh/release-name": "kf"}, labels={})
-    said = [one.message for c in (by_argo, by_helm) for one in takeover.adopt(observed(c)).checks[2:]]
+    said = [one.message for c in (by_argo, by_helm) for one in adopt.adopt(observed(c)).checks[2:]]
     assert said == [
         "Argo CD installs it, and would scale it up again: stop Argo CD from managing it first",
         "it belongs to the Helm release kf: do not upgrade that while Trainyard runs",
@@ -104,7 +104,7 @@ def test_who_would_undo_it_is_named():
 def test_feature_gates_and_another_jobset_controller_are_brought_to_mind():
     text = yaml.safe_dump({"featureGates": {"TrainJobStatus": True, "Other": False}})
     controllers = [{**deployment(), "metadata": {"name": "jobset-controller-manager", **PLACE}}]
-    plan = takeover.adopt(
+    plan = adopt.adopt(
         observed(
             configuration={"data": {"controller_manager_config.yaml": text}}, jobset_controllers=controllers
         )
@@ -190,7 +190,7 @@ FATES = {
 @pytest.mark.parametrize("case", FATES)
 def test_what_becomes_of_a_trainjob(case):
     job, state, level, words = FATES[case]
-    [fate] = takeover.adopt(observed(jobs=[job])).fates
+    [fate] = adopt.adopt(observed(jobs=[job])).fates
     assert fate.becomes.startswith(words), fate
     assert fate == Fate("team", "tj", state, fate.becomes, level)
     assert words.endswith(": ") or fate.becomes == words
@@ -201,7 +201,7 @@ def test_what_becomes_of_a_trainjob(case):
 
 def test_what_is_there_is_kept_then_handed_over_and_the_controller_goes_last():
     fields = [entry("kubectl"), entry("gate", time="2026-01-02T00:00:00Z", fields={"f:webhooks": {}})]
-    plan = takeover.adopt(
+    plan = adopt.adopt(
         observed(objects=[*CRDS, public(), webhooks(managedFields=fields, annotations={"a": "b"})])
     )
     keep, hand_over, scale = plan.steps
@@ -247,7 +247,7 @@ def test_trainers_webhooks_let_runtimes_pass_before_runtimes_change_hands_and_no
         "kind": "ClusterTrainingRuntime",
         "metadata": {"name": "rt", "uid": "rt", "resourceVersion": "7", "managedFields": [entry("kubectl")]},
     }
-    plan = takeover.adopt(observed(objects=[*CRDS, public(), hooks, rt], record=record()))
+    plan = adopt.adopt(observed(objects=[*CRDS, public(), hooks, rt], record=record()))
     hand_over, let_pass, runtime_too, scale = plan.steps
     ref = hand_over.ref
     assert let_pass == LetPass(ref, "w", {1: "runtimes", 2: "all"})
@@ -262,14 +262,14 @@ def test_what_a_webhook_was_told_is_not_handed_over_and_not_told_again() -> None
     told = entry("trainyard-adopt-webhooks", fields={"f:webhooks": {"f:failurePolicy": {}}})
     hooks = webhooks(managedFields=[entry("trainyard-platform", "Apply"), told])
     hooks["webhooks"] = [asked("runtimes", "clustertrainingruntimes", policy="Ignore")]
-    plan = takeover.adopt(observed(deployment(0), [*CRDS, public(), hooks], record=record()))
+    plan = adopt.adopt(observed(deployment(0), [*CRDS, public(), hooks], record=record()))
     assert plan.steps == ()
 
 
 def test_what_broke_off_goes_on_and_what_is_done_is_not_done_again():
     half = observed(deployment(0, pods=1), record=record(public()))
-    assert [type(step) for step in takeover.adopt(half).steps] == [Scale]
-    assert takeover.adopt(observed(deployment(0), record=record(public()))).steps == ()
+    assert [type(step) for step in adopt.adopt(half).steps] == [Scale]
+    assert adopt.adopt(observed(deployment(0), record=record(public()))).steps == ()
 
 
 def test_fields_change_hands_whole_with_the_time_of_the_latest_and_not_those_of_the_status():
@@ -299,13 +299,13 @@ def test_what_our_operator_has_written_stays_its_own() -> None:
 
 
 def test_back_needs_what_was_kept():
-    plan = takeover.give_back(observed())
+    plan = adopt.give_back(observed())
     words = "there is no ConfigMap kubeflow-system/trainyard-adoption: nothing has been taken over here"
     assert (plan.checks, plan.refused) == ((Check(Level.STOP, "record", words),), True)
 
 
 def test_back_refuses_a_record_that_it_cannot_read():
-    assert takeover.give_back(observed(record=record(replicas="many"))).refused
+    assert adopt.give_back(observed(record=record(replicas="many"))).refused
 
 
 def test_back_deletes_the_policies_when_trainer_works_and_only_its_runtimes_are_left():
@@ -320,7 +320,7 @@ def test_back_deletes_the_policies_when_trainer_works_and_only_its_runtimes_are_
         "metadata": {"name": "rt"},
         "spec": {},
     }
-    plan = takeover.give_back(
+    plan = adopt.give_back(
         observed(
             deployment(0),
             [public("v2.3.1"), webhooks("trainyard-operator")],
@@ -344,20 +344,20 @@ def test_back_deletes_the_policies_when_trainer_works_and_only_its_runtimes_are_
 def test_back_leads_no_webhook_to_our_operator_where_it_was_there_before_trainers_manifests():
     hooks = {**webhooks(), "metadata": {"name": "validator.trainer.kubeflow.org"}}
     both = {**hooks, "webhooks": [*hooks["webhooks"], *webhooks("trainyard-operator")["webhooks"]]}
-    plan = takeover.give_back(observed(deployment(0), [], record=record(both)))
+    plan = adopt.give_back(observed(deployment(0), [], record=record(both)))
     assert plan.steps[0] == Put(hooks)
 
 
 def test_back_creates_what_a_destroyed_stack_took_away():
     hooks = {**webhooks(), "metadata": {"name": "validator.trainer.kubeflow.org"}}
-    plan = takeover.give_back(observed(deployment(0), [], record=record(hooks)))
+    plan = adopt.give_back(observed(deployment(0), [], record=record(hooks)))
     assert plan.steps[0] == Put(hooks)
     assert plan.next_steps == ()
 
 
 def test_back_leaves_trainer_the_runtime_of_a_job_that_started_with_trainyard():
     job = foreign(js=jobset(), rt=packed(PLAIN))
-    plan = takeover.give_back(observed(deployment(0), [], record=record(), jobs=[job]))
+    plan = adopt.give_back(observed(deployment(0), [], record=record(), jobs=[job]))
     put = plan.steps[0]
     assert isinstance(put, Put)
     metadata = put.manifest["metadata"]
@@ -389,9 +389,7 @@ LOST = {
 
 @pytest.mark.parametrize(("job", "why"), LOST.values(), ids=LOST)
 def test_back_is_not_stopped_by_a_job_that_loses_its_snapshot(job, why):
-    plan = takeover.give_back(
-        observed(deployment(0), [], record=record(), jobs=[foreign(js=jobset(), **job)])
-    )
+    plan = adopt.give_back(observed(deployment(0), [], record=record(), jobs=[foreign(js=jobset(), **job)]))
     words = "TrainJob team/tj gets no snapshot of its runtime, so Trainer uses the runtime as it then is: "
     assert plan.checks[1:] == (Check(Level.NOTE, "TrainJobs", words + why),)
     assert [type(step).__name__ for step in plan.steps] == ["Scale", "Delete"]
@@ -399,6 +397,6 @@ def test_back_is_not_stopped_by_a_job_that_loses_its_snapshot(job, why):
 
 
 def test_back_tells_of_a_job_that_it_cannot_read():
-    plan = takeover.give_back(observed(deployment(0), [], record=record(), unreadable=["team/odd"]))
+    plan = adopt.give_back(observed(deployment(0), [], record=record(), unreadable=["team/odd"]))
     words = "TrainJob team/odd gets no snapshot of its runtime, so Trainer uses the runtime as it then is: "
     assert plan.checks[1:] == (Check(Level.NOTE, "TrainJobs", f"{words}it cannot be read"),)

@@ -20,9 +20,9 @@ from trainyard_api import documents
 from trainyard_api.errors import UserError
 from trainyard_delivery import plain_manifests
 
-from ..answers import FINE
 from ..files import rendering, stackfile
 from ..files.stackfile import STACKS
+from ..output import FINE
 
 
 def run(stack: str, target: Path, *, out: TextIO | None = None) -> int:
@@ -55,11 +55,11 @@ def command(
         Path, typer.Option("--output", "-o", help="Folder for the manifests; earlier ones are removed.")
     ],
 ) -> None:
-    """Write a stack as plain manifests, a folder for each wave, without a cluster.
+    """Write a stack as plain manifests, a folder for each wave.
 
-    Apply a wave when the one before it is healthy: Argo CD does so by the
-    annotation on the objects; with kubectl or Flux, apply one folder after the
-    other. Needs the pulumi command and the source of the charts.
+    Needs no cluster. Apply a wave when the one before it is healthy: Argo CD does so by the
+    annotation on the objects; with kubectl or Flux, apply one folder after the other. Needs the
+    pulumi command and the source of the charts.
     """
     raise typer.Exit(run(stack, output))
 

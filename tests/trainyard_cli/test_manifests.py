@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tests.support.answers import answered
-from trainyard_cli.commands import plain as command
+from trainyard_cli.commands import manifests as command
 
 SPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}
 RESOURCE = {"urn": "urn:n", "type": "kubernetes:core/v1:Namespace", "custom": True, "inputs": SPACE}
