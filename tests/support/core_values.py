@@ -87,7 +87,8 @@ def counts(name: str = "node", **fields: Any) -> ReplicatedJobStatus:
 def observed(
     job: TrainJob | None = None, js: JobSet | None = None, rt: Runtime | RuntimeProblem = PLAIN, **fields: Any
 ) -> Observed:
-    return Observed(trainjob=job or trainjob(), runtime=rt, jobset=js, **fields)
+    """What was observed of a TrainJob; by default nobody has found anything beside its JobSet."""
+    return Observed(trainjob=job or trainjob(), runtime=rt, jobset=js, **{"companions": (), **fields})
 
 
 def built(job: TrainJob, rt: Runtime) -> Object:

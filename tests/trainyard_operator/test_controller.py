@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
 
 from tests.support import objects
 from tests.support.controller_scene import JOB, JOBSET, KEY, RUNTIME, Scene, scene
@@ -33,6 +34,8 @@ from trainyard_operator.work.runtimes import (
     RevisionSink,
     Runtimes,
 )
+
+from . import companions
 
 
 def test_a_trainjob_becomes_a_jobset_of_its_own() -> None:
@@ -652,6 +655,32 @@ def test_a_job_that_starts_says_which_image_it_waits_for_until_its_pods_run() ->
             assert blocked(s) is None
             state = {"state": "Running", "nodes": "1/1"}
             assert s.api.objects[JOB]["status"]["trainyard"] == state, "though JobSet has not counted it"
+
+    run(test)
+
+
+def test_a_job_whose_deadline_passes_while_its_pods_are_read_ends_at_the_next_look_without_its_gang() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.api.put(RUNTIME, companions.runtime())
+            s.see(RUNTIME, "MODIFIED")
+            s.api.put(JOB, objects.trainjob(activeDeadlineSeconds=100))
+            s.see(JOB, "MODIFIED")
+            await s.settle()
+            s.report(ready=0)
+            await s.settle()
+            waiting_pod(s, "a", "ErrImagePull", "i:1 is not found")
+
+            def passes(request: web.Request) -> bool:
+                s.second = max(s.second, 101.0 if request.path == PODS else 0.0)
+                return True
+
+            s.api.accepts = passes
+            before = len(s.api.writes())
+            await later(s, 90)
+            group, job = ("DELETE", companions.GROUP), ("PATCH", f"{JOB}/status")
+            assert s.api.writes()[before:][:2] == [group, job]
+            assert s.conditions() == {"Failed": "DeadlineExceeded"}
 
     run(test)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.support.core_values import PLAIN, at, counts, jobset, observed, trainjob
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.decide.reconcile import reconcile
-from trainyard_operator.core.model import Delete, Job, JobSet, Rejection, Update
+from trainyard_operator.core.model import Delete, Job, JobSet, Needs, Rejection, Update
 
 RECORDED = replace(PLAIN, revision="runtime-recorded")
 STAMP = "trainyard.dev/placement"
@@ -51,7 +51,7 @@ class World:
         """One reconciliation of which only the first `steps` writes happen before a crash."""
         there = observed(trainjob(self.spec), self.jobset, RECORDED)
         plan = reconcile(there, at(1))
-        if plan.needs_jobs:
+        if plan.needs == Needs(jobs=True):
             self.writes.append("look")
             plan = reconcile(replace(there, jobs=self.jobs()), at(1))
         for write in plan.writes[:steps]:

@@ -32,6 +32,7 @@ from trainyard_operator.core.model import (
     JobSet,
     Json,
     Label,
+    Needs,
     Observed,
     Plan,
     RecordRevision,
@@ -244,7 +245,7 @@ def job_of(name: str, **fields: Any) -> Job:
 def test_jobs_that_kueue_had_placed_are_recreated_before_it_places_them_anew() -> None:
     job = queued(status={"jobsStatus": []})
     evicted = stored(job, generation=3)
-    assert plan(job, evicted, jobset_checked=False) == Plan(needs_jobs=True)
+    assert plan(job, evicted, jobset_checked=False) == Plan(needs=Needs(jobs=True))
 
     def step(*jobs: Job) -> Plan:
         return plan(job, evicted, jobset_checked=False, jobs=jobs)

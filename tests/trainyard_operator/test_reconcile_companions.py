@@ -18,6 +18,7 @@ from trainyard_operator.core.model import (
     Create,
     Delete,
     Generated,
+    Needs,
     Plan,
     PodEnd,
     RecordRevision,
@@ -155,42 +156,38 @@ RUNNING = jobset()
     ],
 )
 def test_the_shell_is_told_which_to_look_up(fields, expected):
-    assert list(reconcile.companions(observed(**{"rt": RT, **fields}), at(1), using=plugins.ALL)) == expected
+    needs = decide(companions=None, **fields).needs
+    assert needs == (Needs(companions=tuple(expected)) if expected else None)
 
 
-def test_for_most_jobs_the_question_costs_no_building(monkeypatch):
+def test_for_most_jobs_that_end_the_question_costs_no_building(monkeypatch):
     monkeypatch.delattr(framework.Framework, "children")
-    plain = runtime({"torch": {}, "mpi": None})
-    assert reconcile.companions(observed(rt=plain), at(1)) == ()
-
-
-GANGS = [{}, {"coscheduling": {}}, {"volcano": {}}, {"volcano": None}]
+    plan = decide(js=ENDED, rt=runtime({"torch": {}}), companions=None)
+    assert (plan.needs, plan.writes, [c["type"] for c in plan.status["conditions"]]) == (
+        None,
+        (),
+        ["Complete"],
+    )
 
 
 def test_of_the_runtime_of_a_job_that_runs_no_more_is_read_than_whether_it_has_a_gang():
     rt = packed(runtime({"mpi": {}}, GPU_JOBS))
     assert isinstance(rt.spec, Packed)
     rt.spec.drop()  # whoever reads more of it gets a KeyError
-    runs = observed(rt=rt, js=jobset(suspend=False))
-    assert reconcile.companions(runs, at(1)) == ()
-    assert reconcile.reconcile(runs, at(1)).writes == ()
+    plan = decide(js=jobset(suspend=False), rt=rt, companions=None)
+    assert (plan.needs, plan.writes) == (None, ())
 
 
-@pytest.mark.parametrize("gates", [(), ("TrainJobStatus",)])
-@pytest.mark.parametrize("gang", GANGS, ids=str)
-@pytest.mark.parametrize("policy", ["mpi", "torch", "jax", "xgboost", None])
-def test_the_quick_answer_is_the_one_that_building_gives(policy, gang, gates):
-    rt = runtime({policy: {}} if policy else {}, GPU_JOBS)
-    rt = replace(rt, spec={**rt.spec, "podGroupPolicy": gang})
-    settings = Settings(feature_gates=frozenset(gates))
-    built = plugins.ALL.children(trainjob(), rt, settings)
-    assert plugins.ALL.builds_beside(rt, settings) is (len(built) > 1)
+@pytest.mark.parametrize("fields", [{}, {"js": RUNNING}, {"js": jobset(suspend=True)}, {"js": ENDED}])
+def test_what_has_been_looked_up_is_not_asked_for_again(fields):
+    assert decide(companions=(), **fields).needs is None
 
 
+@pytest.mark.parametrize("fields", [{}, {"js": ENDED}])
 @pytest.mark.parametrize("policy", ["mpi", [1], {1: 2}])
-def test_a_policy_that_cannot_be_read_asks_for_none(policy):
+def test_a_policy_that_cannot_be_read_asks_for_none(policy, fields):
     rt = replace(RT, spec={**RT.spec, "mlPolicy": policy})
-    assert reconcile.companions(observed(rt=rt), at(1)) == ()
+    assert decide(rt=rt, companions=None, **fields).needs is None
 
 
 def test_they_carry_the_label_that_they_are_found_by_and_a_digest():
@@ -379,5 +376,5 @@ def test_nothing_else_is_deleted_with_it(group):
 def test_a_trainjob_that_has_ended_costs_no_look_and_no_write():
     status = {"conditions": [{"type": "Complete", "status": "True"}]}
     job = trainjob(status=status)
-    assert reconcile.companions(observed(job, ENDED, RT), at(1)) == ()
+    assert decide(job=job, js=ENDED, companions=None) == decide(job=job, js=ENDED)
     assert decide(job=job, js=ENDED, companions=(GROUP,)).writes == ()

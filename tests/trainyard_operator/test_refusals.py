@@ -32,6 +32,7 @@ from trainyard_operator.core.model import (
     Job,
     JobSet,
     Json,
+    Needs,
     Observed,
     Plan,
     Refused,
@@ -84,19 +85,19 @@ def blocked() -> Any:
 def test_nobody_looks_before_nothing_has_run_for_thirty_seconds_and_then_as_long_as_nothing_does() -> None:
     assert reconcile(started(idle=0.0), at(10)) == Plan(requeue_after=30.0)
     assert reconcile(started(idle=10.0), at(20)) == Plan(requeue_after=20.0)
-    assert reconcile(started(), at(40)) == Plan(needs_refused=True)
+    assert reconcile(started(), at(40)) == Plan(needs=Needs(refused=True))
     assert reconcile(looked(started()), at(40)) == Plan(requeue_after=30.0)
 
 
 def test_one_that_was_refused_already_is_looked_at_each_time() -> None:
-    assert reconcile(started(blocked(), idle=0.0), at(40)) == Plan(needs_refused=True)
+    assert reconcile(started(blocked(), idle=0.0), at(40)) == Plan(needs=Needs(refused=True))
 
 
 @pytest.mark.parametrize("state", ["active", "ready", "suspended"])
 def test_nobody_looks_where_something_is_counted(state: str) -> None:
     counted: ReplicatedJobStatus = counts("node", **{state: 1})
     there = started(replicated_jobs_status=(counted,))
-    assert not reconcile(there, at(100)).needs_refused
+    assert reconcile(there, at(100)).needs is None
 
 
 # --- what is found --------------------------------------------------------------
@@ -310,7 +311,7 @@ class World:
         chosen = revisions.choose(job, self.jobset, self.live, [BAD])
         there = observed(job, self.jobset, chosen.runtime, runtime_renewed=chosen.renewed, idle=30.0)
         plan = reconcile(there, at(second))
-        if plan.needs_refused:
+        if plan.needs == Needs(refused=True):
             bad = self.jobset is not None and self.jobset.annotations == OF_BAD
             plan = reconcile(looked(there, *([PODS] if bad else []), newest=self.live), at(second))
         operations: list[Any] = [*plan.writes, *([plan.status] if plan.status is not None else [])]

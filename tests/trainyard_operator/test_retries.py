@@ -18,7 +18,7 @@ from tests.support.core_values import (
 from trainyard_api.json_types import Json
 from trainyard_operator.core.admit.validation import Answer, validate
 from trainyard_operator.core.decide import revisions
-from trainyard_operator.core.decide.reconcile import companions, reconcile
+from trainyard_operator.core.decide.reconcile import reconcile
 from trainyard_operator.core.model import Create, JobSet, Runtime, TrainJob, Update
 
 NAME = "trainyard.dev/max-restarts"
@@ -201,8 +201,10 @@ def test_a_jobset_keeps_the_number_it_was_made_with_whatever_the_trainjob_says_b
 def test_children_beside_the_jobset_do_not_depend_on_what_the_trainjob_says_by_now() -> None:
     rt = runtime({"mpi": {}}, [replicated_job(ancestor=None), replicated_job("launcher")])
     for number in (None, "many"):
-        found = companions(observed(asking(number, {"suspend": True}), made_with(None), rt), at(2))
-        assert [child.kind for child in found] == ["Secret", "ConfigMap"]
+        seen = observed(asking(number, {"suspend": True}), made_with(None), rt, companions=None)
+        needs = reconcile(seen, at(2)).needs
+        assert needs is not None
+        assert [child.kind for child in needs.companions] == ["Secret", "ConfigMap"]
 
 
 def test_a_resumed_job_is_let_in_with_the_number_of_its_jobset() -> None:

@@ -62,6 +62,7 @@ def fate(job: ForeignJob, observed: model.Observed) -> Fate:
             trainjob=trainjob,
             runtime=job.runtime,
             jobset=jobset,
+            companions=(),
             runtime_revision_lost=job.lost,
         ),
         observed.now,

@@ -249,14 +249,14 @@ class Observed:
     """The revision the job started with is gone and `runtime` is the live one."""
     jobset_checked: bool = True
     """Whether the spec of a suspended JobSet is known to be what was written; if not, it is looked at."""
-    companions: Sequence[Companion] = ()
-    """What exists of the children beside the JobSet; `reconcile.companions` tells which are asked for."""
+    companions: Sequence[Companion] | None = None
+    """What exists of the children beside the JobSet; None: not read, since few plans need them."""
     jobs: Sequence[Job] | None = None
-    """The Jobs of the JobSet; None: not read, since few plans need them (`Plan.needs_jobs`)."""
+    """The Jobs of the JobSet; None: not read, since few plans need them."""
     idle: float = 0.0
     """Seconds for which the JobSet has had no pod, though it should run; see `refusals.is_idle`."""
     refused: Sequence[Refused] | None = None
-    """What is refused to the JobSet; None: not read, since few plans need it (`Plan.needs_refused`)."""
+    """What is refused to the JobSet; None: not read, since few plans need it."""
     newest: Runtime | None = None
     """The runtime as it is now, read together with `refused`."""
     starts: Sequence[Cause] | None = None
@@ -264,7 +264,7 @@ class Observed:
     waited: float = 0.0
     """Seconds for which a queue has held the JobSet back."""
     hopeless: Sequence[Cause] | None = None
-    """Why that queue will never admit it, empty if it may; None: not looked at (`Plan.needs_queues`)."""
+    """Why that queue will never admit it, empty if it may; None: not looked at, since few plans need it."""
     attempts: Sequence[Json] = ()
     """How each attempt failed, as far as it was seen (see `attempts`)."""
     runtime_renewed: bool = False
@@ -370,6 +370,18 @@ class EventNote:
 
 
 @dataclass(frozen=True, slots=True)
+class Needs:
+    """What is to be read before anything can be decided, by the fields of `Observed` that have it."""
+
+    companions: tuple[Identity, ...] = ()
+    """Which of the children beside the JobSet."""
+    jobs: bool = False
+    refused: bool = False
+    """`newest` as well."""
+    hopeless: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What to do, in order: `writes` one after another, then `status`, then `events`."""
 
@@ -379,12 +391,8 @@ class Plan:
     events: tuple[EventNote, ...] = ()
     requeue_after: float | None = None
     """Seconds after which to look again though nothing has changed."""
-    needs_jobs: bool = False
-    """Nothing is decided yet: call again with `Observed.jobs`."""
-    needs_refused: bool = False
-    """Nothing is decided yet: call again with `Observed.refused` and `Observed.newest`."""
-    needs_queues: bool = False
-    """Nothing is decided yet: call again with `Observed.hopeless`."""
+    needs: Needs | None = None
+    """Nothing is decided yet: call again with this; None: it is decided."""
 
 
 NOTHING = Plan()

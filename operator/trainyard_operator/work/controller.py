@@ -201,9 +201,7 @@ class Controller:
         if trainjob is None:
             return None
         memory = self._memories.of(trainjob)
-        observed = await self._observe(memory, trainjob)
-        plan = self._plan(observed)
-        observed, plan = await self._decided(observed, plan)
+        observed, plan = await self._decided(memory, await self._observe(memory, trainjob))
         if plan.writes and not await self._is_current(memory, observed):
             self._queue.add(key)
             return None
@@ -234,6 +232,9 @@ class Controller:
         look = await self._look_at_pods(memory, observed, plan)
         if memory.starts != observed.starts and not plan.writes:
             plan = self._plan(replace(observed, starts=memory.starts))
+        if plan.needs is not None:
+            self._queue.add(key)  # time has passed since what it needs was read: look again
+            return None
         waiting = await self._write_status(memory, observed, plan)
         for note in (*plan.events, *self._failures(memory, observed, waiting), *memory.unschedulable()):
             await self._events.post(trainjob, note)
@@ -244,20 +245,35 @@ class Controller:
         again = (plan.requeue_after, look, waiting, retry, held or None)
         return min((seconds for seconds in again if seconds is not None), default=None)
 
-    async def _decided(self, observed: model.Observed, plan: model.Plan) -> tuple[model.Observed, model.Plan]:
-        """The plan for what was observed, with more of it read if the plan asks for that."""
-        jobset = observed.jobset
-        if plan.needs_jobs and jobset is not None:
-            observed = await self._with_jobs(observed, jobset)
-            plan = self._plan(observed)
-        if plan.needs_refused and jobset is not None:
-            observed = await self._with_refused(observed, jobset)
-            plan = self._plan(observed)
-        if plan.needs_queues and jobset is not None:
-            hopeless = await self._queues.hopeless(observed, jobset, self._settings(), self._using)
-            observed = replace(observed, hopeless=hopeless)
+    async def _decided(self, memory: Memory, observed: model.Observed) -> tuple[model.Observed, model.Plan]:
+        """What was observed, with more of it read as long as the plan needs more, and the plan for it."""
+        written = {companion.identity: companion for companion in memory.companions}
+        memory.companions = ()
+        plan = self._plan(observed)
+        while plan.needs is not None:
+            observed = await self._with(memory, observed, plan.needs, written)
             plan = self._plan(observed)
         return observed, plan
+
+    async def _with(
+        self,
+        memory: Memory,
+        observed: model.Observed,
+        needs: model.Needs,
+        written: Mapping[model.Identity, model.Companion],
+    ) -> model.Observed:
+        """What was observed, and what the plan needs; the companions in `written` are not read again."""
+        jobset = observed.jobset
+        if needs.companions or jobset is None:
+            look = await self._companions.find(observed.trainjob.namespace, needs.companions, written)
+            companions = tuple(memory.complete(companion) for companion in look.companions)
+            return replace(observed, companions=companions, rejection=look.rejection or observed.rejection)
+        if needs.jobs:
+            return await self._with_jobs(observed, jobset)
+        if needs.refused:
+            return await self._with_refused(observed, jobset)
+        hopeless = await self._queues.hopeless(observed, jobset, self._settings(), self._using)
+        return replace(observed, hopeless=hopeless)
 
     async def _is_current(self, memory: Memory, observed: model.Observed) -> bool:
         """Whether what is known of the TrainJob is recent enough to write to its children.
@@ -299,10 +315,8 @@ class Controller:
         jobset = self._cache.ended(trainjob) if seen is None else memory.complete(seen.jobset)
         if jobset is not None and jobset.owner_uid == trainjob.uid:
             memory.had_jobset = True
-        before = {companion.identity: companion for companion in memory.companions}
-        memory.companions = ()
         chosen = await self._runtimes.choose(trainjob, jobset)
-        observed = model.Observed(
+        return model.Observed(
             trainjob=trainjob,
             runtime=chosen.runtime,
             runtimes=self._names_like(trainjob, chosen.runtime),
@@ -315,15 +329,6 @@ class Controller:
             waited=memory.waited(jobset, self._clock()),
             attempts=self._attempts(trainjob, jobset),
             jobset_checked=jobset is None or not jobset.suspend or memory.is_checked(jobset),
-        )
-        identities = reconcile.companions(observed, self._now(), self._settings(), self._using)
-        if not identities:
-            return observed
-        look = await self._companions.find(key.namespace, identities, before)
-        return replace(
-            observed,
-            companions=tuple(memory.complete(companion) for companion in look.companions),
-            rejection=look.rejection or observed.rejection,
         )
 
     def _names_like(

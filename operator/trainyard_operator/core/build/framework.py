@@ -55,8 +55,6 @@ class Framework:
         self._pod_group = tuple((p.name, p) for p in plugins if isinstance(p, EnforcePodGroupPolicy))
         self._network = tuple((p.name, p) for p in plugins if isinstance(p, IdentifyNetwork))
         self._build = tuple((p.name, p) for p in plugins if isinstance(p, Build))
-        builders = [p for p in plugins if isinstance(p, Build)]
-        self._built_for = frozenset(entry for p in builders for entry in p.implements)
         entries = [entry.partition(".") for p in plugins for entry in p.implements]
         self._implemented = {
             kind: frozenset(source for of, _, source in entries if of == kind) for kind, _, _ in entries
@@ -116,17 +114,6 @@ class Framework:
     def implemented(self, kind: str) -> frozenset[str]:
         """The sources of that kind (`mlPolicy`, `podGroupPolicy`, `featureGates`) that are implemented."""
         return self._implemented.get(kind, frozenset())
-
-    def builds_beside(self, runtime: Runtime, settings: Settings) -> bool:
-        """Whether a plugin builds anything but the JobSet for it: a quick answer, without building.
-
-        Raises `InvalidFieldError` for policies that cannot be read.
-        """
-        entries = {f"featureGates.{gate}" for gate in settings.feature_gates}
-        for kind, path in (("mlPolicy", ML_POLICY_PATH), ("podGroupPolicy", POD_GROUP_PATH)):
-            policy = json_reader.mapping(runtime.spec.get(kind), path)
-            entries |= {f"{kind}.{source}" for source, value in policy.items() if value is not None}
-        return not entries.isdisjoint(self._built_for)
 
     def require_implemented(self, runtime: Runtime) -> None:
         """Refuse a runtime that asks for a policy which no plugin implements.

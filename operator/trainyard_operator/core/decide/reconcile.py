@@ -36,6 +36,7 @@ from ..model import (
     Identity,
     JobSet,
     Json,
+    Needs,
     Observed,
     Plan,
     RecordRevision,
@@ -66,12 +67,8 @@ class _Step:
     blocked: Cause | None = None
     wait: float | None = None
     """Seconds until another look is due, even without an event; None if none is due."""
-    needs_jobs: bool = False
-    """It cannot be decided without the JobSet's Jobs."""
-    needs_refused: bool = False
-    """It cannot be decided without what is refused to the JobSet."""
-    needs_queues: bool = False
-    """It cannot be decided without what the JobSet's queue can never give it."""
+    needs: Needs | None = None
+    """It cannot be decided without this."""
 
 
 def reconcile(
@@ -100,29 +97,27 @@ def reconcile(
         conditions.without(_suspension(job, before, now, settings), names.BLOCKED), jobset, observed
     )
     if conditions.finished(after):
-        return Plan(writes=_leftovers(observed), status=_status(job, after, jobset))
+        return _ending(observed, settings, using, Plan(status=_status(job, after, jobset)))
     if observed.runtime is RuntimeProblem.NOT_SUPPORTED:
         return Plan(status=_status(job, _failed(after, causes.unsupported(job), now), jobset))
     remaining = _remaining(job, jobset, after, now, settings)
     if remaining is not None and remaining <= 0:
-        return Plan(
-            writes=_leftovers(observed),
+        plan = Plan(
             status=_status(job, _failed(after, causes.OVERDUE, now), jobset),
             requeue_after=None if jobset is None else 0.0,
         )
+        return _ending(observed, settings, using, plan)
     if (twice := same_failure.seen(job, jobset, observed.attempts, now)) is not None:
-        return Plan(
-            writes=_leftovers(observed),
+        plan = Plan(
             status=_status(job, _failed(after, twice, now), jobset),
             events=(EventNote("Warning", twice.reason, twice.message),),
             requeue_after=0.0,
         )
+        return _ending(observed, settings, using, plan)
 
     step = _next_step(observed, now, settings, using)
-    if step.needs_jobs or step.needs_refused or step.needs_queues:
-        return Plan(
-            needs_jobs=step.needs_jobs, needs_refused=step.needs_refused, needs_queues=step.needs_queues
-        )
+    if step.needs is not None:
+        return Plan(needs=step.needs)
     events = step.events
     if step.blocked is not None:
         after = _with_blocked(before, after, step.blocked, now)
@@ -135,53 +130,25 @@ def reconcile(
     )
 
 
-def companions(
-    observed: Observed,
-    now: datetime,
-    settings: Settings = DEFAULT_SETTINGS,
-    using: Framework = plugins.ALL,
-) -> tuple[Identity, ...]:
-    """The children beside the JobSet that the next `reconcile` needs to know of.
+def _ending(observed: Observed, settings: Settings, using: Framework, plan: Plan) -> Plan:
+    """The plan for a TrainJob that ends now, once it is known which PodGroup of its is to be removed."""
+    if observed.companions is None and (groups := _pod_groups(observed, settings, using)):
+        return Plan(needs=Needs(companions=groups))
+    return replace(plan, writes=_leftovers(observed))
 
-    The shell looks them up, and says in `observed.companions` which exist.
-    None for most TrainJobs, and for any whose JobSet runs; of one that ends now, its PodGroup.
-    """
-    job = observed.trainjob
-    if job.deleting or not is_managed(job) or conditions.finished(conditions.of(job.status)):
+
+def _pod_groups(observed: Observed, settings: Settings, using: Framework) -> tuple[Identity, ...]:
+    """The PodGroup that the TrainJob has, if it has one; for most runtimes nothing is built to know it."""
+    runtime = observed.runtime
+    if isinstance(runtime, RuntimeProblem) or not runtime.spec.get("podGroupPolicy"):
         return ()
-    if isinstance(observed.runtime, RuntimeProblem):
-        return ()
-    has_gang, runs = bool(observed.runtime.spec.get("podGroupPolicy")), _runs(observed)
-    if runs and not has_gang:
-        return ()
-    settings, job = (
-        child_annotations.as_begun(settings, observed.jobset),
-        retries.as_begun(job, observed.jobset),
-    )
+    settings = child_annotations.as_begun(settings, observed.jobset)
     try:
-        if not using.builds_beside(observed.runtime, settings):
-            return ()
-        ends = _ends(observed, now, settings)
-        if (runs and not ends) or (ends and not has_gang):
-            return ()
-        children = using.children(job, observed.runtime, settings)
+        children = using.children(retries.as_begun(observed.trainjob, observed.jobset), runtime, settings)
     except (UnsupportedPolicyError, InvalidFieldError):
         return ()
-    beside = (_identity(child.manifest) for child in children if child.manifest["kind"] != names.JOBSET)
-    return tuple(identity for identity in beside if not ends or identity.kind == names.POD_GROUP)
-
-
-def _ends(observed: Observed, now: datetime, settings: Settings) -> bool:
-    """Whether a TrainJob that has not finished does so now: as its JobSet has, by its deadline, or since the
-    same failure came twice."""
-    job, jobset = observed.trainjob, _own_jobset(observed)
-    if jobset is not None and has_ended(jobset):
-        return True
-    if same_failure.seen(job, jobset, observed.attempts, now) is not None:
-        return True
-    current = _suspension(job, conditions.of(job.status), now, settings)
-    remaining = _remaining(job, jobset, current, now, settings)
-    return remaining is not None and remaining <= 0
+    identities = (_identity(child.manifest) for child in children)
+    return tuple(identity for identity in identities if identity.kind == names.POD_GROUP)
 
 
 def _leftovers(observed: Observed) -> tuple[Write, ...]:
@@ -191,7 +158,7 @@ def _leftovers(observed: Observed) -> tuple[Write, ...]:
     """
     return tuple(
         Delete(companion.api_version, companion.kind, companion.namespace, companion.name, companion.uid)
-        for companion in observed.companions
+        for companion in observed.companions or ()
         if companion.kind == names.POD_GROUP
         and companion.owner_uid == observed.trainjob.uid
         and not companion.deleting
@@ -386,7 +353,7 @@ def _waiting_step(observed: Observed) -> _Step:
     if standing is None and observed.waited < queueing.PATIENCE:
         return _Step(wait=queueing.PATIENCE - observed.waited)
     if observed.hopeless is None:
-        return _Step(needs_queues=True)
+        return _Step(needs=Needs(hopeless=True))
     return _Step(blocked=next(iter(observed.hopeless), None))
 
 
@@ -405,6 +372,8 @@ def _children_step(
 
     (manifest,) = (child.manifest for child in children if child.manifest["kind"] == names.JOBSET)
     beside = [child for child in children if child.manifest["kind"] != names.JOBSET]
+    if beside and observed.companions is None:
+        return _Step(needs=Needs(companions=tuple(_identity(child.manifest) for child in beside)))
     first = _companions_step(observed, beside)
     if first.blocked is not None or first.wait is not None:
         return first
@@ -415,7 +384,7 @@ def _children_step(
 
 
 def _unless_rejected(step: _Step, observed: Observed, now: datetime) -> _Step:
-    asks = bool(step.writes) or step.needs_jobs
+    asks = bool(step.writes) or step.needs == Needs(jobs=True)
     if asks and observed.rejection is not None and _is_recent(observed.rejection, now):
         return _Step(blocked=causes.rejected(observed.rejection))
     return step
@@ -444,7 +413,7 @@ def _running_step(observed: Observed, jobset: JobSet, now: datetime, settings: S
     if standing is None and observed.idle < refusals.PATIENCE:
         return _Step(wait=refusals.PATIENCE - observed.idle)
     if observed.refused is None:
-        return _Step(needs_refused=True)
+        return _Step(needs=Needs(refused=True))
     if not observed.refused:
         return _Step(wait=RETRY_SECONDS)
     has_run = refusals.has_run(jobset, observed.refused, _blocked_since(observed.trainjob, standing))
@@ -488,7 +457,7 @@ def _identity(manifest: Json) -> Identity:
 def _companions_step(observed: Observed, children: Sequence[Child]) -> _Step:
     """What brings the children beside the JobSet to their wanted state."""
     job = observed.trainjob
-    seen = {companion.identity: companion for companion in observed.companions}
+    seen = {companion.identity: companion for companion in observed.companions or ()}
     writes: list[Write] = []
     for child in children:
         manifest = child_annotations.labelled(child.manifest, job)
@@ -519,7 +488,7 @@ def _queued_step(
     if jobset.generation > 1 and not observed.jobset_checked:
         # It may have run, and its Jobs have what Kueue had put into its templates.
         if observed.jobs is None:
-            return _Step(needs_jobs=True)
+            return _Step(needs=Needs(jobs=True))
         deletions = job_recreation.of_the_queue(marked, observed.jobs)
         if deletions is None or deletions:
             return _Step(writes=deletions or (), wait=COLLECT_SECONDS)
@@ -542,7 +511,7 @@ def _jobset_step(
     if writes := _writes(observed, record, first, held):
         return _Step(writes=writes, wait=COLLECT_SECONDS)
     if observed.jobs is None:
-        return _Step(needs_jobs=True)
+        return _Step(needs=Needs(jobs=True))
     deletions = job_recreation.deletions(jobset, marked, observed.jobs)
     if deletions is None:
         return _Step(wait=COLLECT_SECONDS)
