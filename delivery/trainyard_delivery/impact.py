@@ -222,16 +222,16 @@ def _touched(change: Change, job: Job) -> Touched | None:
 
 
 def _by_runtime(change: Change, job: Job) -> Touched:
-    gone = change.verb is Verb.REMOVED
-    if job.state is State.RUNNING and job.held_by_kueue and not gone:
+    is_removed = change.verb is Verb.REMOVED
+    if job.state is State.RUNNING and job.held_by_kueue and not is_removed:
         # Kueue compares the runtime as it is now with what it has admitted (ADR 30).
         return Touched(
             job, "its TrainJob", "its pods: Kueue stops them at its next event, and starts it anew"
         )
     if job.started:
-        again = "its runtime for a later run: it cannot be created again" if gone else ""
-        return Touched(job, "the runtime that it started with, whatever becomes of its pods", again)
-    if gone:
+        loss = "its runtime for a later run: it cannot be created again" if is_removed else ""
+        return Touched(job, "the runtime that it started with, whatever becomes of its pods", loss)
+    if is_removed:
         return Touched(job, _waiting(job, "its place"), "its runtime: it will be Blocked (RuntimeNotFound)")
     return Touched(
         job, _waiting(job, "its place"), "the runtime as it was: its pods will be built from the changed one"
@@ -257,15 +257,16 @@ def _by_queue(change: Change, job: Job) -> Touched:
             return Touched(job, "its place in the queue", "its pods: Kueue suspends it")
         if policy in ("Hold", "HoldAndDrain"):
             return Touched(job, "its pods" if job.state is State.RUNNING else _waiting(job, _IN_QUEUE))
-    gone = _flavors(change.before) - _flavors(change.after)
+    removed_flavors = _flavors(change.before) - _flavors(change.after)
     if job.state is State.RUNNING:
-        if lost_flavors := sorted(gone & job.flavors):
+        if lost_flavors := sorted(removed_flavors & job.flavors):
             way_back = f"the way back: once evicted it is not admitted to {', '.join(lost_flavors)} again"
             return Touched(job, "its pods and its quota until it is evicted or ends", way_back)
         return Touched(job, "its pods and its quota; more than the queue's own share may be taken back")
-    if short := _never_given(change.after.get("spec", {}), job.requests):
-        return Touched(job, _waiting(job, _IN_QUEUE), f"its start: {short}")
-    return Touched(job, _waiting(job, _IN_QUEUE), f"flavor {', '.join(sorted(gone))}" if gone else "")
+    if shortage := _never_given(change.after.get("spec", {}), job.requests):
+        return Touched(job, _waiting(job, _IN_QUEUE), f"its start: {shortage}")
+    loss = f"flavor {', '.join(sorted(removed_flavors))}" if removed_flavors else ""
+    return Touched(job, _waiting(job, _IN_QUEUE), loss)
 
 
 def _never_given(queue: Json, requests: Mapping[str, str]) -> str:

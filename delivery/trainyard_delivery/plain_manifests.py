@@ -58,8 +58,10 @@ def waves(state: Json) -> list[Placed]:
     objects = list(pulumi_state.objects(state))
     # A component's own level is not a wave: the levels in use become 0, 1, 2 and so on.
     levels = sorted({level.of(resource["urn"]) for resource in objects})
-    used = {number: wave for wave, number in enumerate(levels)}
-    manifests = [_placed(resource["inputs"], used[level.of(resource["urn"])]) for resource in objects]
+    waves_of_levels = {number: wave for wave, number in enumerate(levels)}
+    manifests = [
+        _placed(resource["inputs"], waves_of_levels[level.of(resource["urn"])]) for resource in objects
+    ]
     if full := [
         placed.manifest["metadata"]["name"] for placed in manifests if _holds_a_secret(placed.manifest)
     ]:
@@ -87,13 +89,13 @@ class _Levels:
     def _before(self, urn: str) -> set[str]:
         """What it and the components that contain it wait for."""
         dependencies: set[str] = set()
-        at = urn
+        ancestor = urn
         lineage = set()
-        while at in self._resources:
-            lineage.add(at)
-            for named in self._resources[at].get("dependencies") or ():
-                dependencies |= set(self._parts(named))
-            at = self._resources[at].get("parent", "")
+        while ancestor in self._resources:
+            lineage.add(ancestor)
+            for dependency in self._resources[ancestor].get("dependencies") or ():
+                dependencies |= set(self._parts(dependency))
+            ancestor = self._resources[ancestor].get("parent", "")
         return dependencies - lineage
 
     def _parts(self, urn: str) -> Iterator[str]:

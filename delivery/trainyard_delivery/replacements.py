@@ -59,10 +59,10 @@ class Move:
 
 def of_stack(name: str, before: StackSettings, after: StackSettings) -> Iterator[str]:
     """What a change of a stack's file does to the whole stack, a sentence each that begins with the field."""
-    was, becomes = (settings.cluster.identifier or name for settings in (before, after))
-    if was != becomes:
+    old, new = (settings.cluster.identifier or name for settings in (before, after))
+    if old != new:
         yield (
-            f"cluster.identifier: {was} -> {becomes} makes Pulumi create every object of the stack anew and "
+            f"cluster.identifier: {old} -> {new} makes Pulumi create every object of the stack anew and "
             "then delete it: in the cluster they are the same objects, and queues, tenants and quotas go"
         )
     for field in ("kubeconfig", "context"):

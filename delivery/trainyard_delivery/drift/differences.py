@@ -100,11 +100,11 @@ def _items(git: Sequence[JsonValue], cluster: Sequence[JsonValue], path: Path) -
     missing = list(enumerate(git))
     added = []
     for position, item in enumerate(cluster):
-        same = next((pair for pair in missing if pair[1] == item), None)
-        if same is None:
+        match = next((pair for pair in missing if pair[1] == item), None)
+        if match is None:
             added.append((position, item))
         else:
-            missing.remove(same)
+            missing.remove(match)
     if not missing and not added:
         yield Difference(path, git, cluster)
     elif len(missing) == len(added) == 1 and _is_alike(missing[0][1], added[0][1]):

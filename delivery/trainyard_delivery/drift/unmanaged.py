@@ -105,11 +105,11 @@ def unmanaged(git: Sequence[Json], cluster: Iterable[Json], allowed: Sequence[Kn
     """
     stack = _Stack(git)
     findings = [
-        Unmanaged(Ref.of(manifest), why)
+        Unmanaged(Ref.of(manifest), reach)
         for manifest in cluster
         if not stack.has(Ref.of(manifest))
         and not any(_is_allowed(entry, Ref.of(manifest)) for entry in allowed)
-        for why in stack.reach(manifest)
+        for reach in stack.reach(manifest)
     ]
     return sorted(findings, key=lambda finding: finding.ref[1:])
 

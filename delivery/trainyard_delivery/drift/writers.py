@@ -37,8 +37,8 @@ class Right(BaseModel):
 
     def holds_for(self, manifest: Json) -> bool:
         """Whether it applies to this object."""
-        named = not self.names or manifest["metadata"]["name"] in self.names
-        return manifest["kind"] in self.kinds and named and (not self.field or self.field in manifest)
+        has_name = not self.names or manifest["metadata"]["name"] in self.names
+        return manifest["kind"] in self.kinds and has_name and (not self.field or self.field in manifest)
 
     def allows(self, value: JsonValue) -> bool:
         """Whether this may exist as a whole."""

@@ -47,8 +47,8 @@ def read(content: bytes, stack: str) -> Outcome:
     match value:
         case {"kind": "Preview", "apiVersion": str(version)} if version != API_VERSION:
             raise ValueError(f"has the apiVersion {version}, and this Trainyard reads {API_VERSION}")
-        case {"kind": "Preview", "apiVersion": str(), "stack": str(of)} if of != stack:
-            raise ValueError(f"is about the stack {of}, not {stack}")
+        case {"kind": "Preview", "apiVersion": str(), "stack": str(other_stack)} if other_stack != stack:
+            raise ValueError(f"is about the stack {other_stack}, not {stack}")
         case {
             "kind": "Preview",
             "apiVersion": str(),

@@ -49,13 +49,13 @@ def paragraphs(steps: Sequence[Step], fates: Sequence[Touched]) -> Iterator[str]
         steps: All of the preview of a removal, with what is left reported as such.
         fates: What becomes of each TrainJob that has not ended.
     """
-    for op, follows, then in (
+    for op, follows, ending in (
         (Op.DELETE, _DELETED, ""),
         (Op.LEAVE, _LEFT, f": stay in the cluster, and nothing manages them {_UNTIL}"),
     ):
         if not (of_op := [step for step in steps if step.op is op]):
             continue
-        yield words.by_kind(op, of_op) + then
+        yield words.by_kind(op, of_op) + ending
         yield from (f"    {step.name}: {WITHOUT[step.ref.name]}" for step in _controllers(of_op) if step.ref)
         by_kind: defaultdict[str, list[Step]] = defaultdict(list)
         for step in of_op:
@@ -64,10 +64,10 @@ def paragraphs(steps: Sequence[Step], fates: Sequence[Touched]) -> Iterator[str]
             f"    {_named(kind, by_kind[kind])}: {follows[kind]}" for kind in follows if kind in by_kind
         )
     yield f"TrainJobs that have not ended: {len(fates) or 'none'}"
-    alike: defaultdict[tuple[State, str, str], list[Touched]] = defaultdict(list)
+    by_fate: defaultdict[tuple[State, str, str], list[Touched]] = defaultdict(list)
     for fate in sorted(fates, key=_running_first):
-        alike[fate.job.state, fate.keeps, fate.loses].append(fate)
-    for (state, _, _), group in alike.items():
+        by_fate[fate.job.state, fate.keeps, fate.loses].append(fate)
+    for (state, _, _), group in by_fate.items():
         yield from words.touched(group[:_MOST_JOBS])
         if group[_MOST_JOBS:]:
             yield f"    and {len(group) - _MOST_JOBS} more ({state}) in the same way"

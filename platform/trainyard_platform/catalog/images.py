@@ -56,8 +56,8 @@ def load(folder: Path) -> dict[str, ImagePin]:
         listed = _File.model_validate(file.value).images
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(step) for step in first["loc"])
-        raise file.error(f"{where}: {first['msg']}", first["loc"]) from error
+        field_path = ".".join(str(step) for step in first["loc"])
+        raise file.error(f"{field_path}: {first['msg']}", first["loc"]) from error
     pins: dict[str, ImagePin] = {}
     for position, pin in enumerate(listed):
         image = f"{pin.name}:{pin.tag}"

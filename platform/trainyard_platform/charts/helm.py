@@ -32,13 +32,13 @@ class Further:
     """The part of the stack that sets them."""
     values: Mapping[str, Any]
 
-    def beside(self, ours: Mapping[str, Any]) -> dict[str, Any]:
+    def beside(self, platform_values: Mapping[str, Any]) -> dict[str, Any]:
         """Both, with a warning for each of these that has no effect."""
-        for path in values.overruled(self.values, ours, f"{CONFIG_KEY}.{self.part}.values"):
+        for path in values.overruled(self.values, platform_values, f"{CONFIG_KEY}.{self.part}.values"):
             pulumi.log.warn(
                 f"{path}: the platform sets this value itself, and its own takes precedence: remove the line"
             )
-        return values.merged(self.values, ours)
+        return values.merged(self.values, platform_values)
 
 
 def install(

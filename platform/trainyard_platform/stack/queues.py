@@ -296,15 +296,15 @@ class Queues(StrictModel):
         for name, cohort in self.cohorts.items():
             if cohort.parent:
                 yield f"cohorts.{name}.parent", cohort.parent, self.cohorts, "cohort"
-            for place, used in _flavors(f"cohorts.{name}", cohort.resource_groups):
-                yield place, used, flavors, "flavor"
+            for place, flavor_name in _flavors(f"cohorts.{name}", cohort.resource_groups):
+                yield place, flavor_name, flavors, "flavor"
         checks = [*self.admission_checks, *self.multi_kueue.dispatch]
         for name, queue in self.cluster_queues.items():
             at = f"clusterQueues.{name}"
             if queue.cohort:
                 yield f"{at}.cohort", queue.cohort, self.cohorts, "cohort"
-            for place, used in _flavors(at, queue.resource_groups):
-                yield place, used, flavors, "flavor"
+            for place, flavor_name in _flavors(at, queue.resource_groups):
+                yield place, flavor_name, flavors, "flavor"
             for position, check in enumerate(queue.admission_checks):
                 check_path = f"{at}.admissionChecks[{position}]"
                 yield f"{check_path}.name", check.name, checks, "admission check"

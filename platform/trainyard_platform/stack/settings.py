@@ -189,8 +189,9 @@ class StackSettings(StrictModel):
     @property
     def kueue_namespace(self) -> str:
         """The namespace of Kueue's controller."""
-        theirs = OPENSHIFTS_KUEUE if self.cluster.distribution is Distribution.OPENSHIFT else KUEUE_NAMESPACE
-        return KUEUE_NAMESPACE if self.kueue.installs else self.kueue.namespace or theirs
+        is_openshift = self.cluster.distribution is Distribution.OPENSHIFT
+        default = OPENSHIFTS_KUEUE if is_openshift else KUEUE_NAMESPACE
+        return KUEUE_NAMESPACE if self.kueue.installs else self.kueue.namespace or default
 
     @property
     def integrations(self) -> tuple[Integration, ...]:
@@ -267,12 +268,12 @@ class StackSettings(StrictModel):
         """What is valid but of no use, as a sentence with the way out, by its path."""
         if not (self.kueue.enabled and self.queues.cluster_queues):
             return {}
-        named = self.queues.flavors_with_quota
+        flavors = self.queues.flavors_with_quota
         return {
             f"nodePools.{name}": f"no cluster queue has quota for its {pool.nodes} nodes, so no job of a "
             f"queue can use them: give the pool to a queue with nodePools.{name}.quota"
             for name, pool in self.node_pools.items()
-            if pool.nodes and name not in named and not any(map(pool.nodes_of, pool.quota))
+            if pool.nodes and name not in flavors and not any(map(pool.nodes_of, pool.quota))
         }
 
     def _users_of_queues(self) -> Iterator[tuple[str, str]]:

@@ -45,7 +45,7 @@ class Pool(pulumi.ComponentResource):
         pool = args.pool
         spot = pool.capacity_type is CapacityType.SPOT
         gpus = pool.accelerator is not None and pool.accelerator.resource == NVIDIA_GPU
-        beside = _placement(name, pool, args.cluster, self) if pool.compact_placement else None
+        placement_group = _placement(name, pool, args.cluster, self) if pool.compact_placement else None
         containerservice.KubernetesClusterNodePool(
             name,
             name=name,
@@ -57,7 +57,7 @@ class Pool(pulumi.ComponentResource):
             orchestrator_version=pool.machine.version,
             os_disk_size_gb=disk_gib(pool),
             gpu_driver=DRIVER[pool.machine.gpu_driver] if gpus else None,
-            proximity_placement_group_id=beside,
+            proximity_placement_group_id=placement_group,
             zones=list(pool.zones) or None,
             node_count=pool.min_nodes if pool.elastic else pool.nodes,
             auto_scaling_enabled=pool.elastic,

@@ -39,7 +39,7 @@ class Pool(pulumi.ComponentResource):
     def __init__(self, name: str, args: PoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:EksPool", name, {}, opts)
         pool = args.pool
-        beside = _placement(f"{args.cluster.name}-{name}", self) if pool.compact_placement else None
+        placement_group = _placement(f"{args.cluster.name}-{name}", self) if pool.compact_placement else None
         template = ec2.LaunchTemplate(
             name,
             name=f"{args.cluster.name}-{name}",
@@ -50,7 +50,7 @@ class Pool(pulumi.ComponentResource):
             ),
             block_device_mappings=_disks(pool),
             network_interfaces=_interfaces(pool, args.cluster),
-            placement=beside,
+            placement=placement_group,
             capacity_reservation_specification=_reservation(pool),
             opts=pulumi.ResourceOptions(parent=self),
         )

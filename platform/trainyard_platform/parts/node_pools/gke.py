@@ -80,13 +80,15 @@ def _placement(pool: NodePool) -> container.NodePoolPlacementPolicyArgs | None:
 
 
 def _networks(pool: NodePool, cluster: Gke) -> container.NodePoolNetworkConfigArgs | None:
-    further = [
+    network_configs = [
         container.NodePoolNetworkConfigAdditionalNodeNetworkConfigArgs(
             network=cluster.networks[name].network, subnetwork=cluster.networks[name].subnetwork
         )
         for name in pool.networks
     ]
-    return container.NodePoolNetworkConfigArgs(additional_node_network_configs=further) if further else None
+    if not network_configs:
+        return None
+    return container.NodePoolNetworkConfigArgs(additional_node_network_configs=network_configs)
 
 
 def _version_stays() -> container.NodePoolMaintenancePolicyArgs:

@@ -53,8 +53,8 @@ def flavor(name: str, pool: NodePool) -> Flavor:
 
 def quota(name: str, pool: NodePool, nodes: int) -> FlavorQuota:
     """Quota for this many of its nodes."""
-    each = {resource: Quota(nominal=_times(amount, nodes)) for resource, amount in resources(pool).items()}
-    return FlavorQuota(name=name, resources=each)
+    quotas = {resource: Quota(nominal=_times(amount, nodes)) for resource, amount in resources(pool).items()}
+    return FlavorQuota(name=name, resources=quotas)
 
 
 def nodes(name: str, pool: NodePool) -> list[dict[str, Any]]:
@@ -100,7 +100,7 @@ def _with_quota(queue: ClusterQueue, shares: Sequence[FlavorQuota]) -> ClusterQu
     def overlaps(group: ResourceGroup) -> bool:
         return bool(pooled & set(group.flavors[0].resources))
 
-    apart = [group for group in queue.resource_groups if not overlaps(group)]
+    other_groups = [group for group in queue.resource_groups if not overlaps(group)]
     overlapping = [group for group in queue.resource_groups if overlaps(group)]
     flavors = [*(flavor_quota for group in overlapping for flavor_quota in group.flavors), *shares]
     covered = list(dict.fromkeys(resource for flavor_quota in flavors for resource in flavor_quota.resources))
@@ -114,7 +114,7 @@ def _with_quota(queue: ClusterQueue, shares: Sequence[FlavorQuota]) -> ClusterQu
             for flavor_quota in flavors
         )
     )
-    return queue.model_copy(update={"resource_groups": (*apart, group)})
+    return queue.model_copy(update={"resource_groups": (*other_groups, group)})
 
 
 def _node(name: str, pool: NodePool, number: int) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class OperatorArgs:
             retention=operator.retention,
             suspended_condition=operator.suspended_condition,
         )
-        theirs = {name: [namespace] for name, namespace in tenants.items()}
+        tenant_namespaces = {name: [namespace] for name, namespace in tenants.items()}
         logs = operator.last_lines
         return cls(
             process=Process(
@@ -97,8 +97,8 @@ class OperatorArgs:
                 priority_class=operator.priority_class,
                 controllers=controllers,
             ),
-            mpi_namespaces={**dict.fromkeys(operator.mpi_namespaces, ()), **theirs},
-            log_namespaces={**dict.fromkeys(logs.namespaces, ()), **theirs} if logs.lines else {},
+            mpi_namespaces={**dict.fromkeys(operator.mpi_namespaces, ()), **tenant_namespaces},
+            log_namespaces={**dict.fromkeys(logs.namespaces, ()), **tenant_namespaces} if logs.lines else {},
             kubeflow_namespace=None if absent else names.KUBEFLOW_NAMESPACE,
             disruption_budget=operator.disruption_budget,
             flow_schemas=operator.flow_schemas,
@@ -141,21 +141,23 @@ class Operator(pulumi.ComponentResource):
 
     def _rights(self, args: OperatorArgs, inside: pulumi.ResourceOptions) -> Iterator[pulumi.Resource]:
         """What it may do: in the cluster, in its own namespace, and in those of others."""
-        everywhere = manifests.cluster_rules(args.process)
+        cluster_rules = manifests.cluster_rules(args.process)
         inside_others = (
             (manifests.MPI, rbac.SECRETS, args.mpi_namespaces),
             (manifests.LAST_LINES, rbac.LAST_LINES, args.log_namespaces),
         )
         for _, rules, namespaces in inside_others:
             if EVERYWHERE in namespaces:
-                everywhere += rules
+                cluster_rules += rules
         if not args.kubeflow_namespace:
             # A missing namespace cannot have a Role: the one Lease is then
             # allowed by its name, wherever it is.
-            everywhere += rbac.UPSTREAM
-        own_rules = manifests.own_rules(args.process)
-        yield from _declared(manifests.granted(everywhere), inside, names.OPERATOR)
-        yield from _declared(manifests.granted(own_rules, names.SYSTEM_NAMESPACE), inside, names.OPERATOR)
+            cluster_rules += rbac.UPSTREAM
+        namespace_rules = manifests.own_rules(args.process)
+        yield from _declared(manifests.granted(cluster_rules), inside, names.OPERATOR)
+        yield from _declared(
+            manifests.granted(namespace_rules, names.SYSTEM_NAMESPACE), inside, names.OPERATOR
+        )
         if args.kubeflow_namespace:
             upstream = manifests.granted(rbac.UPSTREAM, args.kubeflow_namespace)
             yield from _declared(upstream, inside, f"{names.OPERATOR}-kubeflow")

@@ -46,12 +46,14 @@ def manifests(
     held = _jobsets_wait() if holds_jobsets else _trainjobs_wait()
     selected = {"matchResources": {"namespaceSelector": dict(namespace_selector)}}
     policies = [
-        *_bound(NAME, held, selected),
-        *_bound(OWNERS_NAME, _trainjobs_own_themselves(), selected),
+        *_policy_and_binding(NAME, held, selected),
+        *_policy_and_binding(OWNERS_NAME, _trainjobs_own_themselves(), selected),
     ]
     if admission:
         webhooks = {"name": names.VALIDATING_WEBHOOKS, "parameterNotFoundAction": "Deny"}
-        policies += _bound(PLATFORM_NAME, _webhooks_are_there(), {**selected, "paramRef": webhooks})
+        policies += _policy_and_binding(
+            PLATFORM_NAME, _webhooks_are_there(), {**selected, "paramRef": webhooks}
+        )
     return policies
 
 
@@ -123,7 +125,9 @@ def _policy(
     }
 
 
-def _bound(name: str, policy: dict[str, Any], where: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    binding = {"policyName": name, "validationActions": ["Deny"], **where}
+def _policy_and_binding(
+    name: str, policy: dict[str, Any], scope: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    binding = {"policyName": name, "validationActions": ["Deny"], **scope}
     for kind, spec in (("ValidatingAdmissionPolicy", policy), ("ValidatingAdmissionPolicyBinding", binding)):
         yield {"apiVersion": f"{_GROUP}/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
