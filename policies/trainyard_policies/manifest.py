@@ -9,8 +9,9 @@ initializers as containers. Shapes that cannot be read raise
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 from trainyard_api import json_reader, names
@@ -22,6 +23,7 @@ from .rule import Subject
 _METADATA: Final = FieldPath("metadata")
 _SPEC: Final = FieldPath("spec")
 _RUNTIMES: Final = names.RUNTIME_KINDS
+_LISTS: Final = ("initContainers", "containers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +70,13 @@ class ReplicatedJob:
     """What its ancestor label says."""
     pod: Json
     pod_path: FieldPath
+    lists: Mapping[str, Sequence[Container]]
+    """The containers of its pods, by the list that they are in."""
 
     def containers(self, *lists: str) -> Iterator[Container]:
         """The containers of its pods; init containers too, unless other lists are named."""
-        for key in lists or ("initContainers", "containers"):
-            path = self.pod_path.child(key)
-            for position, value in enumerate(json_reader.named_objects(self.pod.get(key), path)):
-                yield _container(value, path.index(position))
+        for key in lists or _LISTS:
+            yield from self.lists[key]
 
     def container(self, name: str) -> Container | None:
         """The container of that name."""
@@ -102,7 +104,7 @@ class Manifest:
         return f"{self.kind} {name}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: it keeps what many rules ask for
 class Workload(Manifest):
     """A runtime or a TrainJob."""
 
@@ -119,7 +121,7 @@ class Workload(Manifest):
         for job in self.jobs:
             yield from job.containers()
         if self.subject is Subject.TRAINJOBS:
-            yield from self._own_containers()
+            yield from self._own_containers
 
     def claims(self) -> Iterator[tuple[Json, FieldPath]]:
         """The claims that a runtime's JobSet creates for each job, each with its place."""
@@ -137,26 +139,32 @@ class Workload(Manifest):
     def training_containers(self) -> Iterator[Container]:
         """The containers that train: `node` of the trainer's step, or a TrainJob's trainer."""
         if self.subject is Subject.TRAINJOBS:
-            yield from (c for c in self._own_containers() if c.name == names.NODE)
+            yield from (c for c in self._own_containers if c.name == names.NODE)
             return
         for job in self.trainers():
             container = job.container(names.NODE)
             if container is not None:
                 yield container
 
-    def _own_containers(self) -> Iterator[Container]:
-        path = _SPEC.child("trainer")
-        trainer = json_reader.optional_mapping(self.spec.get("trainer"), path)
-        if trainer is not None:
-            resources_path = path.child("resourcesPerNode")
-            resources = json_reader.mapping(trainer.get("resourcesPerNode"), resources_path)
-            yield Container(names.NODE, path, trainer, resources_path, resources)
-        above = _SPEC.child("initializer")
-        initializer = json_reader.mapping(self.spec.get("initializer"), above)
-        for key, name in (("dataset", names.DATASET_INITIALIZER), ("model", names.MODEL_INITIALIZER)):
-            value = json_reader.optional_mapping(initializer.get(key), above.child(key))
-            if value is not None:
-                yield Container(name, above.child(key), value, above.child(key), {})
+    @cached_property
+    def _own_containers(self) -> Sequence[Container]:
+        """What stands for containers in a TrainJob: its trainer and its initializers."""
+        return tuple(_own_containers(self.spec))
+
+
+def _own_containers(spec: Json) -> Iterator[Container]:
+    path = _SPEC.child("trainer")
+    trainer = json_reader.optional_mapping(spec.get("trainer"), path)
+    if trainer is not None:
+        resources_path = path.child("resourcesPerNode")
+        resources = json_reader.mapping(trainer.get("resourcesPerNode"), resources_path)
+        yield Container(names.NODE, path, trainer, resources_path, resources)
+    above = _SPEC.child("initializer")
+    initializer = json_reader.mapping(spec.get("initializer"), above)
+    for key, name in (("dataset", names.DATASET_INITIALIZER), ("model", names.MODEL_INITIALIZER)):
+        value = json_reader.optional_mapping(initializer.get(key), above.child(key))
+        if value is not None:
+            yield Container(name, above.child(key), value, above.child(key), {})
 
 
 def is_workload(value: Json) -> bool:
@@ -186,8 +194,6 @@ def read(value: Json) -> Manifest:
         return Manifest(**identity)
     spec = json_reader.mapping(value.get("spec"), _SPEC)
     jobs = tuple(_patched(spec) if value["kind"] == names.TRAINJOB else _replicated(spec, _SPEC))
-    for job in jobs:
-        tuple(job.containers())
     return Workload(**identity, spec=spec, jobs=jobs)
 
 
@@ -206,7 +212,13 @@ def _replicated(spec: Json, path: FieldPath) -> Iterator[ReplicatedJob]:
         labels, labels_path = json_reader.below(template, template_path, "metadata", "labels")
         pod, pod_path = json_reader.below(template, template_path, "spec", "template", "spec")
         step = json_reader.text(labels.get(names.ANCESTOR_LABEL), labels_path.key(names.ANCESTOR_LABEL))
-        yield ReplicatedJob(job["name"], at, job, step, pod, pod_path)
+        lists = {key: tuple(_containers(pod.get(key), pod_path.child(key))) for key in _LISTS}
+        yield ReplicatedJob(job["name"], at, job, step, pod, pod_path, lists)
+
+
+def _containers(value: Any, path: FieldPath) -> Iterator[Container]:
+    for position, container in enumerate(json_reader.named_objects(value, path)):
+        yield _container(container, path.index(position))
 
 
 def _container(value: Json, path: FieldPath) -> Container:
