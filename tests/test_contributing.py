@@ -78,7 +78,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..cel import Webhook
 from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Finding, Level, Rule, Severity, Subject
@@ -99,7 +98,6 @@ RULE = Rule(
     severity=Severity.LOW,
     levels={Subject.RUNTIMES: Level.MANDATORY},
     check=check,
-    cluster=Webhook("it is an example"),
 )
 ''',
         "tests/trainyard_policies/examples/working-directory.yaml": "[]\n",

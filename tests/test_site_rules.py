@@ -69,14 +69,20 @@ def test_the_rule_explains_itself_and_its_place_is_its_file(clone: Path) -> None
 
 @pytest.mark.long
 def test_preview_and_cluster_hold_to_it(clone: Path) -> None:
+    runtime = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainingRuntime",
+        "metadata": {"name": "a"},
+    }
     code = (
-        "from trainyard_policies import cluster, pack; from trainyard_policies.settings import Policies; "
+        "from datetime import date; from trainyard_policies import cluster, pack; "
+        "from trainyard_policies.settings import Policies; "
         "print([p.name for p in pack.all_policies(Policies())]); "
-        "print([m['metadata']['name'] for m in cluster.objects(Policies(), 'ns')])"
+        f"print(cluster.answer({runtime}, None, 'ada', date.today(), Policies()).refusals)"
     )
-    preview, held = asked(clone, code).splitlines()
+    preview, refusals = asked(clone, code).splitlines()
     assert "'cost-center'" in preview
-    assert "'cost-center.policy.trainyard.dev'" in held
+    assert "cost-center: metadata.labels[example.com/cost-center]: must be set." in refusals
 
 
 @pytest.mark.long

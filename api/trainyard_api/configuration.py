@@ -100,7 +100,7 @@ class Webhook(Part):
     """Port; 0 picks a free one."""
     policies: str | None = Field(default=None, min_length=1)
     """File with what the stack says about policies (`levels` and `parameters`): the webhook then answers
-    for the rules that no admission policy holds; if left out, for none."""
+    for the rules; if left out, for none."""
 
 
 class Metrics(Part):

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from trainyard_api import descriptions
 
 from . import rules
-from .cel import Webhook
 from .parameters import Parameters
-from .rule import About, Rule, StackRule, Subject
+from .rule import About, StackRule, Subject
 
 _HEAD = """\
 # Policy rules
@@ -50,15 +49,16 @@ metadata:
     policy.trainyard.dev/host-access: "until=2027-06-30; EFA needs the host's network"
 ```
 
-In the cluster a rule is a ValidatingAdmissionPolicy if CEL can express it; the operator's webhook checks \
-the others, and every exception, because CEL knows no date. Advice is a warning that `kubectl` and the audit \
-log show. Only what a request makes wrong is checked, not what was wrong before, and controllers named in \
+In the cluster the operator's webhook checks each TrainJob and each runtime that somebody creates or \
+changes, with the same functions. Without its answer nothing is stored ([what guards each way in]\
+(../adr/0042-a-rule-is-written-once.md)). Advice is a warning that `kubectl` and the audit log \
+show. Only what a request makes wrong is checked, not what was wrong before, and controllers named in \
 `parameters.controllers` are exempt. The label `trainer.kubeflow.org/webhook-validation: disabled`, which \
 keeps the webhook from the runtimes of a stack, needs the verb `exempt` on `runtimes.trainyard.dev`. What \
 Kubernetes, JobSet or Kueue would refuse is refused there too: before a TrainJob or a runtime is let in, the \
 API server judges its JobSet and its Jobs in a dry run \
 ([why](../adr/0025-jobs-are-tried-before-they-are-let-in.md)). `admission.policies: false` in a stack file \
-leaves the cluster without them.
+leaves the cluster without the rules.
 """
 
 
@@ -68,19 +68,12 @@ def page() -> str:
 
 
 def _table() -> Iterator[str]:
-    yield "| rule | runtimes | TrainJobs | all together | `--fix` | in the cluster |"
-    yield "|---|---|---|---|---|---|"
+    yield "| rule | runtimes | TrainJobs | all together | `--fix` |"
+    yield "|---|---|---|---|---|"
     for rule in rules.SHIPPED:
         levels = " | ".join(rule.levels.get(subject, "") for subject in Subject)
         fixes = "yes" if rule.fixes else ""
-        yield f"| [{rule.id}](#{rule.id}) | {levels} | {fixes} | {_held_by(rule)} |"
-
-
-def _held_by(rule: About) -> str:
-    """What applies the rule when an object is written."""
-    if not isinstance(rule, Rule):
-        return ""
-    return "webhook" if isinstance(rule.cluster, Webhook) else "admission policy"
+        yield f"| [{rule.id}](#{rule.id}) | {levels} | {fixes} |"
 
 
 def _section(rule: About) -> Iterator[str]:
@@ -95,9 +88,6 @@ def _section(rule: About) -> Iterator[str]:
     for name in rule.parameters:
         field = Parameters.model_fields[name]
         yield f"**Parameter `{field.alias or name}`.** {descriptions.of(Parameters)[name]}"
-        yield ""
-    if isinstance(rule, Rule) and isinstance(rule.cluster, Webhook):
-        yield f"In the cluster the operator's webhook checks it, not an admission policy: {rule.cluster.why}."
         yield ""
     if isinstance(rule, StackRule):
         yield "Looks at all manifests together: the whole stack in the pack, the given files in `lint`."

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from trainyard_api import json_reader, similar
 from trainyard_api.errors import FieldError, FieldPath
 
-from .cel import Cel, Webhook
-
 if TYPE_CHECKING:
     from .manifest import Manifest, Workload
     from .parameters import Parameters
@@ -147,8 +145,6 @@ class Rule(About):
     """A rule about one runtime or TrainJob."""
 
     check: Callable[[Workload, Parameters], Iterable[Finding]] = field(repr=False)
-    cluster: tuple[Cel, ...] | Webhook = field(repr=False)
-    """The same for the API server, or why the operator's webhook calls `check` instead."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,6 @@
 """The gate in the cluster as tests need it: many stacks' rules on one API server, told apart by a label.
 
-Admission policies are those that the platform installs; the webhook is the
-operator's, in this process.
+The webhook is the operator's, in this process.
 """
 
 import asyncio
@@ -22,33 +21,23 @@ from trainyard_operator.serve.dry_runs import Trials
 from trainyard_operator.watch.cache import Cache
 from trainyard_operator.work.memory import Memories
 from trainyard_operator.work.runtimes import Runtimes
-from trainyard_policies import cluster
+from trainyard_platform.parts.policies import manifests
 
 LABEL = "gates"
+GUARDED = "guarded"
+"""The label's value of what nobody writes while the webhook is missing."""
 KINDS = ("TrainJob", "TrainingRuntime", "ClusterTrainingRuntime")
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
-def objects(name, policies, only=None):
-    """The policies for what has the label with this value; of `only` these rules."""
-    parameters, *rest = cluster.objects(policies, name)
-    yield parameters
-    for one in rest:
-        rule = one["spec"].get("policyName", one["metadata"]["name"]).removesuffix(f".{names.POLICY_DOMAIN}")
-        if only is None or rule in only:
-            yield _told_apart(name, one)
-
-
-def _told_apart(name, one):
-    spec = one["spec"]
-    if one["kind"].endswith("Binding"):
-        selector = {"objectSelector": {"matchLabels": {LABEL: name}}}
-        spec = {
-            **spec,
-            "policyName": f"{name}-{spec['policyName']}",
-            "matchResources": {**spec["matchResources"], **selector},
-        }
-    return {**one, "metadata": {**one["metadata"], "name": f"{name}-{one['metadata']['name']}"}, "spec": spec}
+def past_the_webhook():
+    """The platform's policy because of which nobody gets past the webhook, for what has the label."""
+    for manifest in manifests.manifests():
+        if manifest["metadata"]["name"] == manifests.PAST_THE_WEBHOOK:
+            selector = {"objectSelector": {"matchLabels": {LABEL: GUARDED}}}
+            is_binding = manifest["kind"].endswith("Binding")
+            spec = {**manifest["spec"], **({"matchResources": selector} if is_binding else {})}
+            yield {**manifest, "spec": spec}
 
 
 @contextmanager
@@ -91,33 +80,50 @@ def _decider(client, policies, tries):
 
 
 def _configuration(stacks, url, authorities):
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": "gates"},
-        "webhooks": [
+    return configuration(
+        "gates",
+        [
             {
-                "name": f"{kind.lower()}.{name}.{names.POLICY_DOMAIN}",
-                "admissionReviewVersions": ["v1"],
+                **_webhook(kind, f"{kind.lower()}.{name}.{names.POLICY_DOMAIN}"),
                 "clientConfig": {
                     "url": f"{url}/{name}/{kind.lower()}",
                     "caBundle": b64encode(authorities).decode(),
                 },
                 "objectSelector": {"matchLabels": {LABEL: name}},
-                "rules": [
-                    {
-                        "apiGroups": ["trainer.kubeflow.org"],
-                        "apiVersions": ["v1alpha1"],
-                        "operations": ["CREATE", "UPDATE"],
-                        "resources": [f"{kind.lower()}s"],
-                    }
-                ],
-                "sideEffects": "None",
             }
             for name in stacks
             for kind in KINDS
         ],
+    )
+
+
+def configuration(name, webhooks):
+    """A ValidatingWebhookConfiguration."""
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": webhooks,
     }
+
+
+def silent_webhook(kind):
+    """The webhook of the rules for a kind, named as the platform does, which nothing leads to."""
+    return {
+        **_webhook(kind, f"{kind.lower()}.{names.POLICY_DOMAIN}"),
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "objectSelector": {"matchLabels": {LABEL: "nobody"}},
+    }
+
+
+def _webhook(kind, name):
+    rule = {
+        "apiGroups": ["trainer.kubeflow.org"],
+        "apiVersions": ["v1alpha1"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": [f"{kind.lower()}s"],
+    }
+    return {"name": name, "admissionReviewVersions": ["v1"], "rules": [rule], "sideEffects": "None"}
 
 
 def ask(api, manifest, name):

@@ -5,7 +5,6 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
 
 from benchmarks import plane
 from tests.support import live
@@ -13,13 +12,14 @@ from tests.support.packs import applicable, arguments, named, policy_name, repor
 from tests.support.patience import STARTED, eventually
 from tests.support.rule_examples import OnThatDay, changed, of_workloads
 from tests.support.rule_tables import cases
+from trainyard_api import names
+from trainyard_platform.parts.policies import manifests
 from trainyard_policies import engine, pack, rules
-from trainyard_policies.cel import Webhook
 from trainyard_policies.parameters import KUEUE
 from trainyard_policies.rule import Level, Subject
 from trainyard_policies.settings import Levels, Policies
 
-from . import gates, mutated
+from . import gates
 
 pytestmark = pytest.mark.sandbox
 
@@ -32,8 +32,6 @@ ADVISORY = Levels(
 EXAMPLES = of_workloads()
 DISTINCT = list(dict.fromkeys(one.policies.parameters.model_dump_json() for one in EXAMPLES))
 SHIPPED = "shipped"
-SHOWN_WHOLE, AROUND = 4096, 160
-"""Characters of warnings that the API server gives in full, and of what it writes around each."""
 POD = "spec.template.spec.replicatedJobs[0].template.spec.template.spec"
 PATCH = f"spec.runtimePatches[0].trainingRuntimeSpec.{POD.removeprefix('spec.')}"
 EXCEPTION = "metadata.annotations[policy.trainyard.dev/host-access]"
@@ -56,21 +54,13 @@ def api():
         kubeconfig = stack.enter_context(live.control_plane("conf-gates")).sandbox.instance.kubeconfig
         hooks = stack.enter_context(gates.webhooks(every, kubeconfig, tried=SHIPPED))
         api = live.Api(kubeconfig)
-        plain = stack_of(next(one for one in EXAMPLES if one.policies == Policies()))
-        only = {
-            name: None if name == plain else {e.rule.id for e in EXAMPLES if stack_of(e) == name}
-            for name in STACKS
-        }
-        for name, policies in every.items():
-            api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-            live.at_once(api.apply, gates.objects(name, policies, only.get(name)))
         live.done(api.create(hooks))
-        eventually("every policy is in force", lambda: in_force(api), within=STARTED)
+        eventually("every webhook is asked", lambda: in_force(api), within=STARTED)
         yield api
 
 
 def in_force(api):
-    """Whether each policy speaks on what it has to speak on, as shipped too."""
+    """Whether each rule speaks on what it has to speak on, as shipped too."""
     failing = [one for one in EXAMPLES if one.findings]
     mute = [
         str(one)
@@ -78,7 +68,6 @@ def in_force(api):
         if not said
     ]
     assert mute == []
-    # As shipped the same rules are policies of their own, in force one after the other.
     asked = live.at_once(lambda case: gates.ask(api, changed(case[1], case[2]), SHIPPED), AS_SHIPPED)
     return all(
         (said.code, word in said_by(said)) == (code, True)
@@ -100,9 +89,9 @@ def verdict(api, example):
 
 
 def findings(text):
-    """`Validation failed for ... binding '...': rule: path: sentence; path: sentence. Remedy.`"""
-    rule, _, rest = re.sub(r"^Validation failed for [^:]*: ", "", text).partition(": ")
-    return {(rule, path) for path in re.findall(r"(?:^|; )((?:spec|metadata)[^ ]*): ", rest)}
+    """`rule: path: sentence. Remedy.`"""
+    rule, _, rest = text.partition(": ")
+    return {(rule, path) for path in re.findall(r"^((?:spec|metadata)[^ ]*): ", rest)}
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
@@ -121,45 +110,6 @@ def test_the_gates_agree_on_every_example(api, example, monkeypatch):
         policy = named(policy_name(example), example.policies)
         in_preview = [text for text, _ in reported(policy, arguments(example.manifest))]
         assert {text.partition(": ")[0] for text in in_preview} == {path for _, path in mine}
-
-
-@settings(
-    max_examples=2000,
-    derandomize=True,
-    database=None,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
-@given(manifest=mutated.manifests())
-def test_a_rule_says_the_same_in_cel_and_in_python_whatever_it_is_asked(api, manifest):
-    plain = stack_of(next(one for one in EXAMPLES if one.policies == Policies()))
-    judged = engine.check(manifest, TODAY, STACKS[plain])
-    # The API server shortens warnings that are too long together, and a schema may refuse it first.
-    assume(sum(len(v.with_remedy) + AROUND for v in judged) < SHOWN_WHOLE)
-    answer = gates.ask(api, manifest, plain)
-    assume(answer.code == 201)
-    assert {found for text in answer.warnings for found in findings(text)} == {
-        (v.rule.id, str(v.finding.path)) for v in judged
-    }
-
-
-def test_every_expression_passes_the_api_servers_own_check(api):
-    policies = api.list("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy")
-    names = {one["metadata"]["name"] for one in policies}
-    held = {rule.id for rule in rules.OF_WORKLOADS if not isinstance(rule.cluster, Webhook)}
-    assert {f"{SHIPPED}-{rule}.policy.trainyard.dev" for rule in held} <= names
-
-    def checked():
-        found = [one["status"]["typeChecking"] for one in policies_now(api)]
-        return found if len(found) == len(policies) else None
-
-    warnings = eventually("the types are checked", checked)
-    assert [one for one in warnings if one.get("expressionWarnings")] == []
-
-
-def policies_now(api):
-    found = api.list("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy")
-    return [one for one in found if "typeChecking" in one.get("status", {})]
 
 
 HOST = {f"{POD}.hostNetwork": True}
@@ -303,9 +253,49 @@ def test_what_is_only_unusual_is_taken_as_shipped(api, case):
     assert answer.code == 201, answer.message
 
 
-def test_without_its_parameters_a_policy_refuses(api):
-    stack = stack_of(next(e for e in EXAMPLES if e.rule.id == "node-bounds" and e.policies != Policies()))
-    job = changed("trainjob", {})
-    assert gates.ask(api, job, stack).code == 201
-    live.done(api.delete("v1", "ConfigMap", "trainyard-policies", stack))
-    eventually("it is missed", lambda: "no params found" in gates.ask(api, job, stack).message)
+def test_while_the_webhook_is_missing_no_namespaces_user_writes_what_it_would_judge(api):
+    """A first `up` has the policy before the webhook, and a removal after it."""
+    for manifest in gates.past_the_webhook():
+        live.done(api.create(manifest))
+    job, runtime = changed("trainjob", {}), {**changed("runtime", {}), "kind": "TrainingRuntime"}
+    of_the_cluster = changed("runtime", {})
+
+    def refusals():
+        return {
+            manifest["kind"]: answer.message
+            for manifest in (job, runtime, of_the_cluster)
+            if (answer := gates.ask(api, manifest, gates.GUARDED)).code != 201
+        }
+
+    def missing():
+        return {kind: "no params found" in message for kind, message in refusals().items()}
+
+    both = {"TrainJob": True, "TrainingRuntime": True}
+    eventually("it is missed", lambda: missing() == both, within=STARTED)
+    name = names.VALIDATING_WEBHOOKS
+    api.apply(gates.configuration(name, [gates.silent_webhook("TrainJob")]))
+    lacks = (
+        f"'{manifests.PAST_THE_WEBHOOK}' denied request: ValidatingWebhookConfiguration {name} does not hold "
+        "this kind to the rules of the stack. Have the platform team roll the stack out."
+    )
+    eventually(
+        "one of them is there",
+        lambda: list(refusals()) == ["TrainingRuntime"] and lacks in refusals()["TrainingRuntime"],
+        within=STARTED,
+    )
+    webhooks = [gates.silent_webhook(kind) for kind in gates.KINDS]
+    api.apply(gates.configuration(name, webhooks))
+    eventually("both are there", lambda: refusals() == {}, within=STARTED)
+
+
+def test_the_expressions_of_the_platforms_policies_pass_the_api_servers_own_check(api):
+    policies = [one for one in manifests.manifests() if one["kind"] == "ValidatingAdmissionPolicy"]
+    api.apply(*policies)
+
+    def checked():
+        found = api.list("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy")
+        checks = [one["status"]["typeChecking"] for one in found if "typeChecking" in one.get("status", {})]
+        return checks if len(checks) == len(policies) else None
+
+    warnings = eventually("the types are checked", checked)
+    assert [one for one in warnings if one.get("expressionWarnings")] == []

@@ -47,7 +47,6 @@ def side(tmp_path_factory):
     plane.build()
     with live.ours(tmp_path_factory.mktemp("held"), "conf-held", Policies()) as held:
         live.install_webhooks(held)
-        live.install_policies(held)
         one = replace(held, api=live.Api(held.cluster.sandbox.instance.kubeconfig, NAMESPACE))
         live.done(one.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}))
         for name in SHIPPED:

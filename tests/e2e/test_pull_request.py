@@ -145,7 +145,6 @@ def test_neither_does_a_patch_of_a_trainjob_get_round_the_rules(nadia: Cluster) 
     template = {"spec": {"replicatedJobs": [job]}}
     patch = {"manager": "example.com/sly", "trainingRuntimeSpec": {"template": template}}
     assert "host-access: spec.runtimePatches[0]" in refused(nadia, trainjob("sly", runtimePatches=[patch]))
-    # The operator's webhook answers for what CEL cannot say.
     pod = {"tolerations": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}]}
     job["template"] = {"spec": {"template": {"spec": pod}}}
     assert "pool-match: spec.runtimePatches[0]" in refused(nadia, trainjob("sly", runtimePatches=[patch]))

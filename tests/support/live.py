@@ -19,7 +19,6 @@ import yaml
 
 from benchmarks import controllers, plane, webhooks
 from tests.harness.leftovers import note
-from trainyard_policies import cluster as cluster_policies
 from trainyard_policies.settings import Policies
 from trainyard_sandbox.paths import PROJECT
 
@@ -267,18 +266,6 @@ def install_webhooks(side: Side) -> None:
         return True
 
     eventually(f"the webhooks of {side.name} answer", asked, within=STARTED)
-
-
-def install_policies(side: Side) -> None:
-    """Have the API server hold what is written to the side's policies, and wait until it does."""
-    assert side.policies is not None, f"{side.name} has no policies"
-    side.api.apply(*cluster_policies.objects(side.policies, "trainyard-system"))
-    wrong = trainjob("asks", runtime="any", trainer={"image": "registry.invalid/train:1", "numNodes": 1})
-    eventually(
-        "the admission policies are in force",
-        lambda: "image-registry" in side.api.create(wrong, dry_run=True).message,
-        within=STARTED,
-    )
 
 
 def trainjob(name: str, runtime: str, kind: str = "ClusterTrainingRuntime", **spec: Any) -> Object:

@@ -15,8 +15,8 @@ from trainyard_kube.credentials import Credentials
 
 WEBHOOK = 'admission webhook "clustertrainingruntime.policy.trainyard.dev" denied the request: '
 POLICY = (
-    'clustertrainingruntimes.trainer.kubeflow.org "rt" is forbidden: ValidatingAdmissionPolicy "host-access" '
-    'with binding "host-access" denied request: '
+    'clustertrainingruntimes.trainer.kubeflow.org "rt" is forbidden: ValidatingAdmissionPolicy "no-gpus" '
+    'with binding "no-gpus" denied request: '
 )
 NO_RIGHT = 'clustertrainingruntimes.trainer.kubeflow.org is forbidden: User "ci" cannot create resource'
 

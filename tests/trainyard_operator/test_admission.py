@@ -46,6 +46,17 @@ from .admission_reviews import (
 )
 
 JOBSETS = Settings(queue_holds_jobset=True)
+PLAIN = {
+    "runtimes": dict.fromkeys(
+        (
+            *("framework-label", "image-digest", "image-tag"),
+            *("resources-declared", "run-as-non-root", "service-account-token"),
+        ),
+        "disabled",
+    ),
+    "trainJobs": {"image-digest": "disabled"},
+}
+"""Without the rules that the plain objects of these tests do not meet."""
 
 
 def test_a_trainjob_is_let_in_when_its_runtime_is_there() -> None:
@@ -316,9 +327,13 @@ def excepted(**rules: str) -> dict[str, Any]:
     return job
 
 
-def test_the_rules_say_what_no_admission_policy_asks() -> None:
+def test_the_rules_refuse_warn_and_let_pass() -> None:
     async def test() -> None:
-        policies = Policies.model_validate({"parameters": {"exceptionsIn": ["TrainJob"]}})
+        parameters = {
+            "exceptionsIn": ["TrainJob"],
+            "registries": ["docker.io/library", "registry.example.com"],
+        }
+        policies = Policies.model_validate({"levels": PLAIN, "parameters": parameters})
         moves = "image-tag: spec.trainer.image: must not have the tag latest, which is another image tomorrow"
         async with FakeApi().client() as client, webhooks(client, policies=policies) as hooks:
             let_pass = {"uid": "review-uid", "allowed": True}
@@ -328,7 +343,7 @@ def test_the_rules_say_what_no_admission_policy_asks() -> None:
             ended = f"{moves} (the exception ended on 2020-01-01). Name a version's tag, better its digest."
             for exception, warning in ((good, holds), (over, ended)):
                 answer = await hooks.ask(f"{POLICIES}trainjob", excepted(image_tag=exception))
-                assert answer == {**let_pass, "warnings": [warning]}
+                assert answer == {**let_pass, "warnings": [warning], "auditAnnotations": {"advice": warning}}
             wrong = excepted(image_tag=good, nothing="x", never="x")
             answer = await hooks.ask(f"{POLICIES}trainjob", wrong)
             remedy = (
@@ -351,7 +366,7 @@ def test_the_rules_say_what_no_admission_policy_asks() -> None:
     run(test)
 
 
-RULES = Policies.model_validate({})
+RULES = Policies.model_validate({"levels": PLAIN})
 MOUNT = "spec.template.spec.containers[0].volumeMounts[0].name"
 
 

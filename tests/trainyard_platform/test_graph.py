@@ -193,14 +193,92 @@ def test_the_webhooks_are_those_of_kubeflow_trainer_and_of_the_rules(graph: Grap
     assert defaulter["reinvocationPolicy"] == "IfNeeded"
 
 
-def test_rules_are_in_force_before_the_runtimes_that_a_stack_changes_with_them(graph: Graph) -> None:
-    made = {
-        f"{ADMISSION}:{kind} {kind.lower()}-image-registry.policy.trainyard.dev"
+def test_nobody_gets_past_the_webhook_of_the_rules_from_before_the_runtimes_on(graph: Graph) -> None:
+    """It comes last and goes first, and a label keeps it away."""
+    policies = {
+        f"{ADMISSION}:{kind} {kind.lower()}-{name}.policy.trainyard.dev"
         for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+        for name in ("exempting-label", "nothing-past-the-webhook")
     }
-    parameters = "kubernetes:core/v1:ConfigMap configmap-trainyard-system/trainyard-policies"
     for one in of_type(graph, RUNTIME):
-        assert {*made, parameters} <= before(graph, one.key)
+        assert policies <= before(graph, one.key)
+
+
+def test_without_the_webhook_no_namespaces_user_writes_what_it_would_judge(graph: Graph) -> None:
+    name = "nothing-past-the-webhook.policy.trainyard.dev"
+    kind = f"{ADMISSION}:ValidatingAdmissionPolicy"
+    policy = graph[f"{kind} validatingadmissionpolicy-{name}"].inputs["spec"]
+    binding = graph[f"{kind}Binding validatingadmissionpolicybinding-{name}"].inputs["spec"]
+    assert policy == {
+        "failurePolicy": "Fail",
+        "paramKind": {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+        },
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": ["trainer.kubeflow.org"],
+                    "apiVersions": ["v1alpha1"],
+                    "operations": ["CREATE", "UPDATE"],
+                    "resources": ["trainingruntimes", "trainjobs"],
+                }
+            ]
+        },
+        "validations": [
+            {
+                "expression": "params.?webhooks.orValue([]).exists(webhook, "
+                "webhook.name == object.kind.lowerAscii() + '.policy.trainyard.dev')",
+                "message": "ValidatingWebhookConfiguration validator.trainer.kubeflow.org does not hold this "
+                "kind to the rules of the stack. Have the platform team roll the stack out.",
+                "reason": "Forbidden",
+            }
+        ],
+    }
+    assert binding == {
+        "policyName": name,
+        "paramRef": {"name": "validator.trainer.kubeflow.org", "parameterNotFoundAction": "Deny"},
+        "validationActions": ["Deny"],
+    }
+    called = {webhook["name"] for webhook in graph[WEBHOOKS[1]].inputs["webhooks"]}
+    assert {"trainingruntime.policy.trainyard.dev", "trainjob.policy.trainyard.dev"} <= called
+
+
+def test_only_who_has_the_right_may_have_the_webhooks_stay_away_from_a_runtime(graph: Graph) -> None:
+    name = "validatingadmissionpolicy-exempting-label.policy.trainyard.dev"
+    policy = graph[f"{ADMISSION}:ValidatingAdmissionPolicy {name}"].inputs["spec"]
+    label = ".metadata.?labels[?\"trainer.kubeflow.org/webhook-validation\"].orValue('') == 'disabled'"
+    right = "authorizer.group('trainyard.dev').resource('runtimes').check('exempt')"
+    assert policy == {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": ["trainer.kubeflow.org"],
+                    "apiVersions": ["v1alpha1"],
+                    "operations": ["CREATE", "UPDATE"],
+                    "resources": ["clustertrainingruntimes"],
+                }
+            ]
+        },
+        "matchConditions": [
+            {"name": "labelled", "expression": f"object{label}"},
+            {
+                "name": "changed",
+                "expression": f"oldObject == null || !(oldObject{label}) || object.?spec != oldObject.?spec "
+                "|| object.metadata.?annotations.orValue({}) != oldObject.metadata.?annotations.orValue({})",
+            },
+        ],
+        "validations": [
+            {
+                "expression": f"{right}.allowed()",
+                "message": "metadata.labels[trainer.kubeflow.org/webhook-validation]: must not be disabled, "
+                "which is for roll-outs of a stack. Leave it out, or get the verb exempt on "
+                "runtimes.trainyard.dev",
+                "reason": "Forbidden",
+            }
+        ],
+    }
 
 
 def test_the_operator_is_told_the_levels_and_parameters_of_the_stack(graph: Graph) -> None:
@@ -214,7 +292,7 @@ def test_the_operator_is_told_the_levels_and_parameters_of_the_stack(graph: Grap
 @pytest.mark.usefixtures("pins")
 def test_a_stack_can_leave_the_cluster_without_the_rules(tmp_path: Any) -> None:
     graph = stack(tmp_path, {**MINIMAL, "admission": {"policies": False}})
-    assert [key for key in graph if "ValidatingAdmissionPolicy" in key or "trainyard-policies" in key] == []
+    assert [key for key in graph if "ValidatingAdmissionPolicy" in key] == []
     assert len(graph[WEBHOOKS[1]].inputs["webhooks"]) == 3
     assert "policies.yaml" not in graph["kubernetes:core/v1:ConfigMap trainyard-operator"].inputs["data"]
 

@@ -235,7 +235,7 @@ class Decider:
         return _answered(request, answer)
 
     async def hold_to_policies(self, request: Request) -> model.Json:
-        """What the rules say that no admission policy checks; see `trainyard_policies.cluster`."""
+        """What the rules say; see `trainyard_policies.cluster`."""
         if self._policies is None:
             return admission_review.allowed(request)
         value, old = request.manifest, request.old
@@ -253,7 +253,7 @@ class Decider:
             refusals = await self._refused_by_kubernetes(request, value, old, self._trials)
         if refusals:
             return admission_review.refused(request, 403, "Forbidden", "; ".join(refusals), answer.warnings)
-        return admission_review.allowed(request, warnings=answer.warnings)
+        return admission_review.allowed(request, advice=answer.warnings)
 
     async def _refused_by_kubernetes(
         self, request: Request, value: model.Json, old: model.Json | None, trials: Trials

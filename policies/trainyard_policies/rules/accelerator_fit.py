@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from trainyard_api import quantity
 
-from ..cel import Webhook
 from ..manifest import Container, Workload
 from ..parameters import Parameters
 from ..rule import Finding, Level, Rule, Severity, Subject
@@ -58,5 +57,4 @@ RULE = Rule(
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
     parameters=("pools",),
     check=check,
-    cluster=Webhook("it compares with every pool, and pools are no flat parameters"),
 )

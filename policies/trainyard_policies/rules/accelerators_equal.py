@@ -9,7 +9,6 @@ from trainyard_api.errors import FieldPath, invalid
 from trainyard_api.json_reader import shown
 from trainyard_api.quantity import Quantity
 
-from ..cel import Cel, Of
 from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject
@@ -59,20 +58,4 @@ RULE = Rule(
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
     fixes=True,
     check=check,
-    cluster=(
-        Cel(
-            Of.CONTAINER,
-            """
-                [c.resources.?limits.orValue({})].map(limits,
-                  c.resources.?requests.orValue({}).transformList(name, asked,
-                    name.contains('/') && !name.split('/')[0].matches('(^|[.])kubernetes[.]io$'),
-                    !(name in limits) ?
-                      c.resourcesPath + '.requests[' + name
-                      + ']: must have a limit of the same amount, has none' :
-                    quantity(string(asked)).compareTo(quantity(string(limits[name]))) == 0 ? '' :
-                      c.resourcesPath + '.requests[' + name + ']: must equal its limit, which is '
-                      + string(limits[name]) + '; is ' + string(asked)))[0]
-            """,
-        ),
-    ),
 )

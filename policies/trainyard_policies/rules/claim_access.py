@@ -8,7 +8,6 @@ from typing import Final
 from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath
 
-from ..cel import Webhook
 from ..manifest import ReplicatedJob, Workload
 from ..parameters import Parameters
 from ..rule import Finding, Level, Rule, Severity, Subject, listed
@@ -65,5 +64,4 @@ RULE = Rule(
     severity=Severity.HIGH,
     levels={Subject.RUNTIMES: Level.MANDATORY},
     check=check,
-    cluster=Webhook("it follows names between claims, mounts and ReplicatedJobs"),
 )

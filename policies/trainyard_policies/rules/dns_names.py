@@ -8,7 +8,6 @@ from typing import Final
 from trainyard_api import json_reader
 from trainyard_api.errors import FieldPath
 
-from ..cel import Cel, Of
 from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject
@@ -44,18 +43,4 @@ RULE = Rule(
     levels={Subject.RUNTIMES: Level.MANDATORY},
     fixes=True,
     check=check,
-    cluster=(
-        Cel(
-            Of.OBJECT,
-            """
-                o.?spec.?template.?spec.?network.?enableDNSHostnames.orValue(true) != false ? [] :
-                  ['torch', 'jax', 'xgboost', 'mpi'].filter(policy,
-                    o.?spec.?mlPolicy[?policy].hasValue()
-                    && (policy == 'mpi' || (o.?spec.?mlPolicy.?numNodes.orValue(1) > 1
-                        && jobs[0].exists(j, j.step == 'trainer')))
-                  ).map(policy, 'spec.template.spec.network.enableDNSHostnames: must not be false: with the '
-                    + 'policy ' + policy + ', nodes find each other by their DNS names')
-            """,
-        ),
-    ),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..cel import Webhook
 from ..rule import Level, Rule, Severity, Subject, nothing
 
 RULE = Rule(
@@ -14,5 +13,4 @@ RULE = Rule(
     parameters=("longest_exception",),
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
     check=nothing,
-    cluster=Webhook("it parses dates, and knows all rules"),
 )

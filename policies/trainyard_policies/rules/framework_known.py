@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from trainyard_api import json_reader, names, similar
 
-from ..cel import Webhook
 from ..frameworks import KNOWN
 from ..manifest import Workload
 from ..parameters import Parameters
@@ -33,5 +32,4 @@ RULE = Rule(
     levels={Subject.RUNTIMES: Level.ADVISORY},
     parameters=("frameworks",),
     check=check,
-    cluster=Webhook("it looks for the nearest name, which CEL cannot"),
 )

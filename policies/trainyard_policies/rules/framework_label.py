@@ -9,7 +9,6 @@ from typing import Final
 from trainyard_api import json_reader, names, similar
 from trainyard_api.errors import FieldPath
 
-from ..cel import Cel, Of
 from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Edit, Finding, Level, Rename, Rule, Severity, Subject
@@ -52,19 +51,4 @@ RULE = Rule(
     levels={Subject.RUNTIMES: Level.MANDATORY},
     fixes=True,
     check=check,
-    cluster=(
-        Cel(
-            Of.OBJECT,
-            """
-                [o.?metadata.?labels[?'trainer.kubeflow.org/framework']].map(label,
-                  !label.hasValue() ?
-                    ['metadata.labels[trainer.kubeflow.org/framework]: '
-                     + 'must have the label trainer.kubeflow.org/framework'] :
-                  label.value().matches('^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$') ? [] :
-                    ['metadata.labels[trainer.kubeflow.org/framework]: '
-                     + 'must be a framework\\'s name in lower case, such as torch; is \\''
-                     + label.value() + '\\''])[0]
-            """,
-        ),
-    ),
 )

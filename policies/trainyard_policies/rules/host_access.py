@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from trainyard_api import json_reader
 
-from ..cel import Cel, Of
 from ..manifest import Container, ReplicatedJob, Workload
 from ..parameters import Parameters
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject
@@ -56,22 +55,4 @@ RULE = Rule(
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
     fixes=True,
     check=check,
-    cluster=(
-        Cel(
-            Of.JOB,
-            """
-                ['hostNetwork', 'hostPID', 'hostIPC'].filter(name, j.pod[?name].orValue(false)).map(name,
-                  j.podPath + '.' + name + ': must not be true')
-                + j.pod.?volumes.orValue([]).transformList(i, volume, has(volume.hostPath),
-                  j.podPath + '.volumes[' + string(i) + '].hostPath: must be another kind of volume')
-            """,
-        ),
-        Cel(
-            Of.CONTAINER,
-            """
-                c.value.?ports.orValue([]).transformList(i, port, port.?hostPort.orValue(0) != 0,
-                  c.path + '.ports[' + string(i) + '].hostPort: must be left out')
-            """,
-        ),
-    ),
 )

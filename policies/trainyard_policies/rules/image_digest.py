@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from .. import images
-from ..cel import Cel, Of
 from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Finding, Level, Rule, Severity, Subject
@@ -37,14 +36,4 @@ RULE = Rule(
     severity=Severity.MEDIUM,
     levels={Subject.RUNTIMES: Level.ADVISORY, Subject.TRAINJOBS: Level.ADVISORY},
     check=check,
-    cluster=(
-        Cel(
-            Of.IMAGE,
-            """
-                i.digest == '' ? [i.path + ': should be named by its digest, is ' + i.text] :
-                  i.digest.matches('^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$') ? [] :
-                  [i.path + ': has an invalid digest: \\'' + i.digest + '\\'']
-            """,
-        ),
-    ),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import images
-from ..cel import Cel, Of
 from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Finding, Level, Rule, Severity, Subject
@@ -36,15 +35,4 @@ RULE = Rule(
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
     parameters=("registries",),
     check=check,
-    cluster=(
-        Cel(
-            Of.IMAGE,
-            """
-                [params.data.?registries.orValue('').split('\\n').filter(r, r != '')].map(registries,
-                  registries.exists(r, i.repository == r || i.repository.startsWith(r + '/')) ? [] :
-                    [i.path + ': must come from an allowed registry (' + registries.join(', ') + '), is '
-                     + i.repository])[0]
-            """,
-        ),
-    ),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import images
-from ..cel import Cel, Of
 from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Finding, Level, Rule, Severity, Subject
@@ -32,14 +31,4 @@ RULE = Rule(
     severity=Severity.HIGH,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.ADVISORY},
     check=check,
-    cluster=(
-        Cel(
-            Of.IMAGE,
-            """
-                i.digest != '' || (i.tagged && i.tag != 'latest') ? [] :
-                  i.tagged ? [i.path + ': must not have the tag latest, which is another image tomorrow'] :
-                  [i.path + ': must have a tag or a digest: \\'' + i.text + '\\' is whatever is latest']
-            """,
-        ),
-    ),
 )

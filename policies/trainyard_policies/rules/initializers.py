@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from trainyard_api import json_reader, names
 
-from ..cel import Webhook
 from ..manifest import Container, ReplicatedJob, Workload
 from ..parameters import Parameters
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject
@@ -113,5 +112,4 @@ RULE = Rule(
     levels={Subject.RUNTIMES: Level.MANDATORY},
     fixes=True,
     check=check,
-    cluster=Webhook("it follows names between ReplicatedJobs, containers, volumes and claims"),
 )

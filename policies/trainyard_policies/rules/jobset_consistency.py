@@ -9,7 +9,6 @@ from trainyard_api import json_reader
 from trainyard_api.errors import FieldPath
 from trainyard_api.json_types import Json
 
-from ..cel import Webhook
 from ..manifest import Workload
 from ..name_patterns import FAILURE_RULE, STRICT_LABEL
 from ..parameters import Parameters
@@ -136,5 +135,4 @@ RULE = Rule(
     severity=Severity.HIGH,
     levels={Subject.RUNTIMES: Level.MANDATORY},
     check=check,
-    cluster=Webhook("it follows names from policies to ReplicatedJobs"),
 )

@@ -9,7 +9,6 @@ from trainyard_api import json_reader, names, similar
 from trainyard_api.errors import FieldPath
 from trainyard_api.json_types import Json
 
-from ..cel import Webhook
 from ..frameworks import KNOWN
 from ..manifest import Workload
 from ..parameters import Parameters
@@ -105,5 +104,4 @@ RULE = Rule(
     parameters=("frameworks",),
     fixes=True,
     check=check,
-    cluster=Webhook("it follows names between labels, policies and ReplicatedJobs"),
 )

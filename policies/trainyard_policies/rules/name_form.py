@@ -8,7 +8,6 @@ from trainyard_api import json_reader
 from trainyard_api.errors import FieldPath
 from trainyard_api.json_types import Json
 
-from ..cel import Webhook
 from ..manifest import ReplicatedJob, Workload
 from ..name_patterns import LABEL, STRICT_LABEL, SUBDOMAIN, WORD
 from ..parameters import Parameters
@@ -76,5 +75,4 @@ RULE = Rule(
     severity=Severity.MEDIUM,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
     check=check,
-    cluster=Webhook("it reads the maps of labels at four depths"),
 )

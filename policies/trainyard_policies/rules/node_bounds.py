@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from trainyard_api import json_reader
 from trainyard_api.errors import FieldPath
 
-from ..cel import Cel, Of
 from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Finding, Level, Rule, Severity, Subject
@@ -45,24 +44,4 @@ RULE = Rule(
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
     parameters=("max_nodes", "max_processes_per_node"),
     check=check,
-    cluster=(
-        Cel(
-            Of.OBJECT,
-            """
-                [{'of': dyn('trainer'), 'field': dyn('numNodes'), 'most': dyn('maxNodes')},
-                 {'of': dyn('trainer'), 'field': dyn('numProcPerNode'), 'most': dyn('maxProcessesPerNode')},
-                 {'of': dyn('mlPolicy'), 'field': dyn('numNodes'), 'most': dyn('maxNodes')},
-                 {'of': dyn('mlPolicy.mpi'), 'field': dyn('numProcPerNode'),
-                  'most': dyn('maxProcessesPerNode')}].map(place,
-                  [place.of == 'mlPolicy.mpi' ? o.?spec.?mlPolicy.?mpi : o.?spec[?place.of]].map(holder,
-                    [holder[?place.field].orValue(1)].map(asked,
-                      (asked >= 1 ? '' :
-                        'spec.' + place.of + '.' + place.field + ': must be at least 1, is ' + string(asked))
-                      + (asked <= int(params.data[?place.most].orValue('2147483647')) ? '' :
-                        'spec.' + place.of + '.' + place.field + ': must be at most '
-                        + params.data[?place.most].orValue('') + ' on this platform, is ' + string(asked))
-                    )[0])[0])
-            """,
-        ),
-    ),
 )

@@ -10,7 +10,6 @@ from trainyard_api.errors import FieldPath
 from trainyard_api.json_types import Json
 from trainyard_api.names import StorageRole
 
-from ..cel import Webhook
 from ..manifest import Container, ReplicatedJob, Workload
 from ..parameters import Parameters
 from ..rule import Finding, Level, Rule, Severity, Subject, among, listed
@@ -172,5 +171,4 @@ RULE = Rule(
     severity=Severity.HIGH,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
     check=check,
-    cluster=Webhook("it follows names between ReplicatedJobs, volumes, claims and containers"),
 )

@@ -8,7 +8,6 @@ from trainyard_api import json_reader
 from trainyard_api.errors import FieldPath
 from trainyard_api.json_types import Json
 
-from ..cel import Cel, Of
 from ..manifest import ReplicatedJob, Workload
 from ..parameters import Parameters
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject
@@ -51,20 +50,4 @@ RULE = Rule(
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
     fixes=True,
     check=check,
-    cluster=(
-        Cel(
-            Of.JOB,
-            """
-                (j.pod.?terminationGracePeriodSeconds.orValue(0)
-                   <= int(params.data.?longestGrace.orValue('2147483647')) ? [] :
-                  [j.podPath + '.terminationGracePeriodSeconds: must be at most '
-                   + params.data.?longestGrace.orValue('') + ' on this platform, is '
-                   + string(j.pod.terminationGracePeriodSeconds)])
-                + (size(j.value.?template.?metadata.?finalizers.orValue([])) == 0 ? [] :
-                  [j.path + '.template.metadata.finalizers: must be left out'])
-                + (size(j.value.?template.?spec.?template.?metadata.?finalizers.orValue([])) == 0 ? [] :
-                  [j.path + '.template.spec.template.metadata.finalizers: must be left out'])
-            """,
-        ),
-    ),
 )

@@ -9,7 +9,6 @@ from trainyard_api import json_reader, names
 from trainyard_api.json_types import Json
 from trainyard_api.pools import Taint, tolerated
 
-from ..cel import Webhook
 from ..manifest import ReplicatedJob, Workload
 from ..parameters import Parameters, Pool
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject, listed
@@ -110,5 +109,4 @@ RULE = Rule(
     parameters=("pools",),
     fixes=True,
     check=check,
-    cluster=Webhook("it compares with every pool, and pools are no flat parameters"),
 )

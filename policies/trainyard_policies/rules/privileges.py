@@ -9,7 +9,6 @@ from trainyard_api import json_reader
 from trainyard_api.errors import FieldPath
 from trainyard_api.json_types import Json
 
-from ..cel import Cel, Of
 from ..manifest import ReplicatedJob, Workload
 from ..parameters import Parameters
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject, listed
@@ -73,31 +72,4 @@ RULE = Rule(
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
     fixes=True,
     check=check,
-    cluster=(
-        Cel(
-            Of.JOB,
-            """
-                (j.pod.?securityContext.?seccompProfile.?type.orValue('') != 'Unconfined' ? [] :
-                  [j.podPath + '.securityContext.seccompProfile.type: must not be Unconfined'])
-                + [dyn(j.pod.?priorityClassName.orValue(''))].filter(name,
-                  name.startsWith('system-')).map(name, j.podPath + '.priorityClassName: must not be ' + name
-                  + ', which is for the cluster\\'s own pods')
-            """,
-        ),
-        Cel(
-            Of.CONTAINER,
-            """
-                ['privileged', 'allowPrivilegeEscalation'].filter(name,
-                  c.security[?name].orValue(false)
-                ).map(name, c.path + '.securityContext.' + name + ': must not be true')
-                + (c.security.?procMount.orValue('Default') == 'Default' ? [] :
-                  [c.path + '.securityContext.procMount: must be Default'])
-                + (size(c.security.?capabilities.?add.orValue([])) == 0 ? [] :
-                  [c.path + '.securityContext.capabilities.add: must not add capabilities, adds '
-                   + c.security.capabilities.add.join(', ')])
-                + (c.security.?seccompProfile.?type.orValue('') != 'Unconfined' ? [] :
-                  [c.path + '.securityContext.seccompProfile.type: must not be Unconfined'])
-            """,
-        ),
-    ),
 )

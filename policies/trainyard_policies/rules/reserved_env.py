@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath
 
-from ..cel import Webhook
 from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Finding, Level, Rule, Severity, Subject
@@ -39,5 +38,4 @@ RULE = Rule(
     severity=Severity.LOW,
     levels={Subject.RUNTIMES: Level.ADVISORY},
     check=check,
-    cluster=Webhook("which variables they are depends on the ML policy"),
 )

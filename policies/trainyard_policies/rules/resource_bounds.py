@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from trainyard_api import json_reader, quantity
 from trainyard_api.errors import invalid
 
-from ..cel import Cel, Of
 from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Finding, Level, Rule, Severity, Subject
@@ -42,18 +41,4 @@ RULE = Rule(
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
     parameters=("max_resources",),
     check=check,
-    cluster=(
-        Cel(
-            Of.CONTAINER,
-            """
-                params.data.?maxResources.orValue('').split('\\n').filter(b, b != '').map(b,
-                  ['requests', 'limits'].filter(part,
-                    c.resources[?part][?b.split('=')[0]].optMap(amount,
-                      quantity(string(dyn(amount))).isGreaterThan(quantity(b.split('=')[1]))).orValue(false)
-                  ).map(part, c.resourcesPath + '.' + part + '[' + b.split('=')[0] + ']: must be at most '
-                    + b.split('=')[1] + ' on this platform, is ' + string(c.resources[part][b.split('=')[0]])
-                  ).join('\\n'))
-            """,
-        ),
-    ),
 )

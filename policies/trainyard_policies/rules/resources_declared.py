@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ..cel import Cel, Of
 from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Finding, Level, Rule, Severity, Subject
@@ -38,18 +37,4 @@ RULE = Rule(
     severity=Severity.MEDIUM,
     levels={Subject.RUNTIMES: Level.ADVISORY},
     check=check,
-    cluster=(
-        Cel(
-            Of.CONTAINER,
-            """
-                [['cpu', 'memory'].filter(n, !c.resources.?limits[?n].hasValue())].map(unlimited,
-                  [unlimited.filter(n, !c.resources.?requests[?n].hasValue())].map(unsaid,
-                    [unlimited.filter(n, !(n in unsaid))].map(asked,
-                      (size(unsaid) == 0 ? [] :
-                        [c.resourcesPath + ': should request and limit ' + unsaid.join(' and ')])
-                      + (size(asked) == 0 ? [] :
-                        [c.resourcesPath + ': should limit ' + asked.join(' and ')]))[0])[0])[0]
-            """,
-        ),
-    ),
 )

@@ -7,7 +7,6 @@ from typing import Final
 
 from trainyard_api import json_reader
 
-from ..cel import Cel, Of
 from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject
@@ -39,15 +38,4 @@ RULE = Rule(
     levels={Subject.RUNTIMES: Level.MANDATORY},
     fixes=True,
     check=check,
-    cluster=(
-        Cel(
-            Of.JOB,
-            """
-                (j.pod.?restartPolicy.orValue('Never') in ['OnFailure', 'Never'] ? [] :
-                  [j.podPath + '.restartPolicy: must be OnFailure or Never, is ' + j.pod.restartPolicy])
-                + (!j.value.?template.?spec.?ttlSecondsAfterFinished.hasValue() ? [] :
-                  [j.path + '.template.spec.ttlSecondsAfterFinished: must be left out: it is the JobSet\\'s'])
-            """,
-        ),
-    ),
 )

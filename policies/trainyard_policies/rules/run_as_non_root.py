@@ -8,7 +8,6 @@ from trainyard_api import json_reader
 from trainyard_api.errors import FieldPath
 from trainyard_api.json_types import Json
 
-from ..cel import Cel, Of
 from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Finding, Level, Rule, Severity, Subject
@@ -52,31 +51,4 @@ RULE = Rule(
     severity=Severity.MEDIUM,
     levels={Subject.RUNTIMES: Level.ADVISORY, Subject.TRAINJOBS: Level.ADVISORY},
     check=check,
-    cluster=(
-        Cel(
-            Of.JOB,
-            """
-                !j.patch ? [] :
-                (j.pod.?securityContext.?runAsUser.orValue(1) != 0 ? [] :
-                  [j.podPath + '.securityContext.runAsUser: should not be 0, which is root'])
-                + (j.pod.?securityContext.?runAsNonRoot.orValue(true) ? [] :
-                  [j.podPath + '.securityContext.runAsNonRoot: should not be false'])
-            """,
-        ),
-        Cel(
-            Of.CONTAINER,
-            """
-                [(c.security.?runAsUser.orValue(1) != 0 ? [] :
-                    [c.path + '.securityContext.runAsUser: should not be 0, which is root'])
-                 + (c.security.?runAsNonRoot.orValue(true) ? [] :
-                    [c.path + '.securityContext.runAsNonRoot: should not be false'])
-                ].map(undone,
-                  undone + (c.patch || size(undone) > 0
-                    || c.security.?runAsNonRoot.or(c.podSecurity.?runAsNonRoot).orValue(false)
-                    || c.security.?runAsUser.or(c.podSecurity.?runAsUser).orValue(0) != 0 ? [] :
-                    [c.path + '.securityContext: should say runAsNonRoot: true, '
-                     + 'or runAsUser with a user\\'s number']))[0]
-            """,
-        ),
-    ),
 )

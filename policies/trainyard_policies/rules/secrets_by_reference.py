@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 from trainyard_api import json_reader
 
-from ..cel import Webhook
 from ..manifest import Container, Workload
 from ..parameters import Parameters
 from ..rule import Finding, Level, Rule, Severity, Subject
@@ -86,5 +85,4 @@ RULE = Rule(
     severity=Severity.CRITICAL,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.ADVISORY},
     check=check,
-    cluster=Webhook("it takes addresses apart as a client would"),
 )

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from trainyard_api import json_reader
 
-from ..cel import Cel, Of
 from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject
@@ -34,14 +33,4 @@ RULE = Rule(
     levels={Subject.RUNTIMES: Level.ADVISORY},
     fixes=True,
     check=check,
-    cluster=(
-        Cel(
-            Of.JOB,
-            """
-                j.patch || j.pod.?serviceAccountName.orValue('') != ''
-                  || j.pod.?automountServiceAccountToken.hasValue() ? [] :
-                  [j.podPath + '.automountServiceAccountToken: should be false, or true where it is needed']
-            """,
-        ),
-    ),
 )

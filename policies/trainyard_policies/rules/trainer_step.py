@@ -8,7 +8,6 @@ from typing import Final
 from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath
 
-from ..cel import Cel, Of
 from ..manifest import ReplicatedJob, Workload
 from ..parameters import Parameters
 from ..rule import Edit, Finding, Level, Rule, Severity, Subject
@@ -62,23 +61,4 @@ RULE = Rule(
     levels={Subject.RUNTIMES: Level.MANDATORY},
     fixes=True,
     check=check,
-    cluster=(
-        Cel(
-            Of.OBJECT,
-            """
-                [jobs[0].filter(j, j.step == 'trainer')].map(trainers,
-                  (size(trainers) > 0 ? [] :
-                    ['spec.template.spec.replicatedJobs: must have a ReplicatedJob whose template has the '
-                     + 'label trainer.kubeflow.org/trainjob-ancestor-step: trainer'])
-                  + trainers.filter(j, j.path != trainers[0].path).map(j,
-                    j.path + ': must be the only trainer step, but \\'' + trainers[0].name + '\\' is one '
-                    + 'too: take the label trainer.kubeflow.org/trainjob-ancestor-step from one of them')
-                  + trainers.filter(j, !j.pod.?containers.orValue([]).exists(k, k.name == 'node')).map(j,
-                    j.podPath + '.containers: must have a container \\'node\\', as the trainer step '
-                    + '\\'' + j.name + '\\'')
-                  + trainers.filter(j, j.value.?replicas.orValue(1) != 1).map(j,
-                    j.path + '.replicas: must be 1: the number of nodes is spec.mlPolicy.numNodes'))[0]
-            """,
-        ),
-    ),
 )

@@ -326,7 +326,7 @@ def test_back_deletes_the_policies_when_trainer_works_and_only_its_runtimes_are_
             [public("v2.3.1"), webhooks("trainyard-operator")],
             own=own,
             record=record(before, kept, hooks),
-            policy_bindings=[binding("image-tag.policy.trainyard.dev")],
+            policy_bindings=[binding("exempting-label.policy.trainyard.dev")],
         )
     )
     assert [str(step) for step in plan.steps] == [
@@ -335,7 +335,8 @@ def test_back_deletes_the_policies_when_trainer_works_and_only_its_runtimes_are_
         "write ValidatingWebhookConfiguration validator.trainer.kubeflow.org as it was before",
         "scale Deployment kubeflow-system/kubeflow-trainer-controller-manager from 0 to 2, and wait until "
         "it is ready",
-        "delete ValidatingAdmissionPolicyBinding image-tag.policy.trainyard.dev: a policy of the platform",
+        "delete ValidatingAdmissionPolicyBinding exempting-label.policy.trainyard.dev: "
+        "a policy of the platform",
         "create ClusterTrainingRuntime rt as it was before",
         "delete ConfigMap kubeflow-system/trainyard-adoption: everything is as it was before",
     ]

@@ -29,6 +29,8 @@ CREATE: Final = "CREATE"
 UPDATE: Final = "UPDATE"
 LONGEST_MESSAGE: Final = 32 * 1024
 """Characters of a denial; upstream repeats whole lists in its errors, and a user may send megabytes."""
+ADVICE: Final = "advice"
+"""The audit log shows it behind the webhook's name: `trainjob.policy.trainyard.dev/advice`."""
 
 MOST_VALUES: Final = 200_000
 """Values in a review. Two TrainJobs at the limit of their size, with all that Kubernetes notes in them,
@@ -184,13 +186,17 @@ def defaults(manifest: Json, old: Json | None, now: datetime) -> tuple[Json, ...
     return tuple(operations)
 
 
-def allowed(request: Request, patch: Sequence[Json] = (), warnings: Sequence[str] = ()) -> Json:
-    """The review that lets the request pass, changed by `patch`."""
+def allowed(
+    request: Request, patch: Sequence[Json] = (), warnings: Sequence[str] = (), *, advice: Sequence[str] = ()
+) -> Json:
+    """The review that lets the request pass, changed by `patch`; the audit log shows `advice` too."""
     answer: dict[str, Any] = {"uid": request.uid, "allowed": True}
+    if advice:
+        answer["auditAnnotations"] = {ADVICE: "\n".join(advice)[:LONGEST_MESSAGE]}
     if patch:
         encoded = base64.b64encode(msgspec.json.encode(list(patch))).decode()
         answer |= {"patchType": "JSONPatch", "patch": encoded}
-    return _review(answer, warnings)
+    return _review(answer, (*warnings, *advice))
 
 
 def denied(request: Request, errors: Sequence[FieldError], warnings: Sequence[str] = ()) -> Json:

@@ -52,7 +52,7 @@ class WebhookSettings:
     cert_manager: bool = False
     """Whether cert-manager writes the caBundle, and not the operator."""
     policies: bool = False
-    """Whether the operator answers for the policy rules that no admission policy holds."""
+    """Whether the operator holds them to the policy rules."""
     queued: LabelSelector | None = None
     """The namespaces whose TrainJobs Kueue holds; None if it holds none."""
 

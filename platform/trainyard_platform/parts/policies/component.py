@@ -1,9 +1,7 @@
-"""The policy rules in the cluster: admission policies, as the rules themselves build them.
+"""The policy rules in the cluster: admission policies because of which nobody gets past their webhook.
 
-They come before the catalog, so that a stack that allows a new registry and
-uses it in one change is not refused by the old rules. The API server does not
-say whether it has read a policy; it does so within a second, and what slips
-through before was checked in preview.
+They come long before the webhook, which needs the operator. The API server
+does not say whether it has read a policy; it does so within a second.
 """
 
 from collections.abc import Sequence
@@ -11,14 +9,11 @@ from dataclasses import dataclass
 
 import pulumi
 
-from trainyard_api import names
-from trainyard_policies import cluster
-from trainyard_policies.settings import Policies
-
 from ...assembly import Assembly
 from ...objects.declare import annotated, declare
 from ..crds.component import Crds
 from ..system.component import System
+from . import manifests
 
 _WAIT = {"pulumi.com/waitFor": "jsonpath={.status.observedGeneration}"}
 """Until the controller manager has checked the types of a policy's expressions."""
@@ -26,32 +21,31 @@ _WAIT = {"pulumi.com/waitFor": "jsonpath={.status.observedGeneration}"}
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyRulesArgs:
-    """Levels and parameters of the stack."""
+    """What the policies come after."""
 
-    policies: Policies
     after: Sequence[pulumi.Resource] = ()
 
 
 class PolicyRules(pulumi.ComponentResource):
-    """Has the API server enforce the rules that CEL can express on TrainJobs and runtimes."""
+    """Has the API server refuse what would get past the webhook of the rules."""
 
     def __init__(self, name: str, args: PolicyRulesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("trainyard:platform:PolicyRules", name, {}, opts)
-        parameters, *rest = cluster.objects(args.policies, names.SYSTEM_NAMESPACE)
-        first = declare(parameters, pulumi.ResourceOptions(parent=self, depends_on=list(args.after)))
-        policy = first
-        for manifest in rest:
-            # A binding comes after its policy, which comes after the parameters.
+        before = list(args.after)
+        for manifest in manifests.manifests():
+            # A binding comes after its policy.
             is_policy = manifest["kind"] == "ValidatingAdmissionPolicy"
-            opts = pulumi.ResourceOptions(parent=self, depends_on=[first if is_policy else policy])
-            resource = declare(annotated(manifest, _WAIT) if is_policy else manifest, opts)
-            policy = resource if is_policy else policy
+            resource = declare(
+                annotated(manifest, _WAIT) if is_policy else manifest,
+                pulumi.ResourceOptions(parent=self, depends_on=before),
+            )
+            before = [resource] if is_policy else list(args.after)
         self.register_outputs({})
 
 
 def install(assembly: Assembly) -> None:
-    """Declare the rules, if the cluster itself enforces them."""
+    """Declare the admission policies, if the cluster itself enforces the rules."""
     if assembly.rules is None:
         return
-    args = PolicyRulesArgs(policies=assembly.rules, after=assembly.after(Crds, System))
+    args = PolicyRulesArgs(after=assembly.after(Crds, System))
     assembly.add(PolicyRules("policies", args, assembly.options))

@@ -1,15 +1,17 @@
 """Admission policies: no job gets past its queue because something of the platform is missing (ADR 17)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from trainyard_api import names
+from trainyard_api.json_types import Manifest
+
+from ...objects.admission_policies import WEBHOOKS, WITH_WEBHOOKS, bound, policy
 
 NAME: Final = f"queued-jobs-wait.{names.POLICY_DOMAIN}"
 OWNERS_NAME: Final = f"queued-jobs-own-themselves.{names.POLICY_DOMAIN}"
 PLATFORM_NAME: Final = f"no-trainjobs-without-the-platform.{names.POLICY_DOMAIN}"
 """Its name is what people read: the API server has no words for a missing parameter."""
-_GROUP: Final = "admissionregistration.k8s.io"
 _QUEUE: Final = f"object.metadata.?labels[?'{names.QUEUE_LABEL}'].orValue('')"
 _PATCHED: Final = (
     f"object.spec.?runtimePatches.orValue([]).exists(patch, patch.manager == '{names.KUEUES_PATCHES}')"
@@ -33,7 +35,7 @@ left out, since people send TrainJobs in them."""
 
 def manifests(
     namespace_selector: Mapping[str, Any], *, holds_jobsets: bool, admission: bool
-) -> list[dict[str, Any]]:
+) -> list[Manifest]:
     """The policies, and their bindings to the namespaces that Kueue looks at.
 
     Kueue's webhook names the queue of what is created, and suspends it, before they are asked.
@@ -46,21 +48,18 @@ def manifests(
     held = _jobsets_wait() if holds_jobsets else _trainjobs_wait()
     selected = {"matchResources": {"namespaceSelector": dict(namespace_selector)}}
     policies = [
-        *_policy_and_binding(NAME, held, selected),
-        *_policy_and_binding(OWNERS_NAME, _trainjobs_own_themselves(), selected),
+        *bound(NAME, held, selected),
+        *bound(OWNERS_NAME, _trainjobs_own_themselves(), selected),
     ]
     if admission:
-        webhooks = {"name": names.VALIDATING_WEBHOOKS, "parameterNotFoundAction": "Deny"}
-        policies += _policy_and_binding(
-            PLATFORM_NAME, _webhooks_are_there(), {**selected, "paramRef": webhooks}
-        )
+        policies += bound(PLATFORM_NAME, _webhooks_are_there(), {**selected, **WITH_WEBHOOKS})
     return policies
 
 
-def _trainjobs_wait() -> dict[str, Any]:
+def _trainjobs_wait() -> Manifest:
     message = _MISSING.format(kind=names.TRAINJOB, way="Create it again when the platform is back.")
-    return _policy(
-        (names.TRAINER_GROUP, names.TRAINER_VERSION, names.TRAINJOBS),
+    return policy(
+        [names.TRAINJOBS],
         ["CREATE"],
         # A match condition cannot see the namespace.
         f"{_QUEUE} == '' ? {_TENANT} == '' : {_SUSPENDED} && {_PATCHED}",
@@ -68,25 +67,26 @@ def _trainjobs_wait() -> dict[str, Any]:
     )
 
 
-def _jobsets_wait() -> dict[str, Any]:
+def _jobsets_wait() -> Manifest:
     message = _MISSING.format(kind=names.JOBSET, way="The operator tries again by itself.")
-    return _policy(
-        (names.JOBSET_GROUP, "v1alpha2", names.JOBSETS),
+    return policy(
+        [names.JOBSETS],
         ["CREATE"],
         f"{_QUEUE} == '' ? {_TENANT} == '' : {_SUSPENDED}",
         message,
+        group=(names.JOBSET_GROUP, "v1alpha2"),
     )
 
 
-def _trainjobs_own_themselves() -> dict[str, Any]:
+def _trainjobs_own_themselves() -> Manifest:
     jobs = ", ".join(f"'{kind}'" for kind in _JOBS)
     of_a_job = (
         "{}.metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false) == true "
         f"&& owner.apiVersion.split('/')[0] + '/' + owner.kind in [{jobs}])"
     )
     before = f"oldObject != null && {of_a_job.format('oldObject')}"
-    return _policy(
-        (names.TRAINER_GROUP, names.TRAINER_VERSION, names.TRAINJOBS),
+    return policy(
+        [names.TRAINJOBS],
         ["CREATE", "UPDATE"],
         f"!({of_a_job.format('object')}) || ({before})",
         "metadata.ownerReferences: the controller of a TrainJob must not be another job, since Kueue would "
@@ -95,39 +95,13 @@ def _trainjobs_own_themselves() -> dict[str, Any]:
     )
 
 
-def _webhooks_are_there() -> dict[str, Any]:
+def _webhooks_are_there() -> Manifest:
     """The operator's webhooks come last and go first. Whoever they have not judged must not wait for them."""
-    policy = _policy(
-        (names.TRAINER_GROUP, names.TRAINER_VERSION, names.TRAINJOBS),
+    return policy(
+        [names.TRAINJOBS],
         ["CREATE"],
         "params.?webhooks.orValue([]).size() > 0",
         f"ValidatingWebhookConfiguration {names.VALIDATING_WEBHOOKS} has no webhooks. Have the platform team "
         "roll the stack out.",
+        paramKind=WEBHOOKS,
     )
-    kind = {"apiVersion": f"{_GROUP}/v1", "kind": "ValidatingWebhookConfiguration"}
-    return {**policy, "paramKind": kind}
-
-
-def _policy(
-    kind: tuple[str, str, str], operations: Sequence[str], expression: str, message: str
-) -> dict[str, Any]:
-    group, version, resource = kind
-    rule = {
-        "apiGroups": [group],
-        "apiVersions": [version],
-        "operations": list(operations),
-        "resources": [resource],
-    }
-    return {
-        "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": [rule]},
-        "validations": [{"expression": expression, "message": message}],
-    }
-
-
-def _policy_and_binding(
-    name: str, policy: dict[str, Any], scope: Mapping[str, Any]
-) -> Iterator[dict[str, Any]]:
-    binding = {"policyName": name, "validationActions": ["Deny"], **scope}
-    for kind, spec in (("ValidatingAdmissionPolicy", policy), ("ValidatingAdmissionPolicyBinding", binding)):
-        yield {"apiVersion": f"{_GROUP}/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
