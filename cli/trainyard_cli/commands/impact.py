@@ -25,12 +25,12 @@ from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import stack_runtimes
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.settings import StackSettings
-from trainyard_policies.lint.files import CannotLintError, at_revision, left, root
-from trainyard_policies.lint.files import changes as changed_files
 
 from ..cluster import connection
 from ..cluster.workloads import Seen, look
 from ..files import stackfile
+from ..files.git import GitError, at_revision, left, root
+from ..files.git import changes as changed_files
 from ..options import Context, Kubeconfig, Printed
 from ..output import FINE, Output, write_json
 
@@ -82,13 +82,13 @@ class Asked:
 def asked(stack: str, since: str) -> tuple[Asked, Asked]:
     """What the stack asked for where this branch left `since`, and what it asks for now.
 
-    Raises `CannotLintError` if git cannot say or there is no such stack, and
+    Raises `GitError` if git cannot say or there is no such stack, and
     `PlatformError` if a file is wrong.
     """
     here = root()
     before, after = _then(here, left(since), stack), _asked(here, stack)
     if before.settings is None and after.settings is None:
-        raise CannotLintError(f"stacks/Pulumi.{stack}.yaml: there is no such stack, nor was there one")
+        raise GitError(f"stacks/Pulumi.{stack}.yaml: there is no such stack, nor was there one")
     return before, after
 
 

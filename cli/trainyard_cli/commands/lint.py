@@ -38,7 +38,8 @@ from trainyard_policies.lint.files import CannotLintError
 from trainyard_policies.lint.report import Entry, Report
 from trainyard_policies.settings import DEFAULT, Policies
 
-from ..files import catalog_files, causes, stackfile
+from ..files import catalog_files, causes, git, stackfile
+from ..files.git import GitError
 from ..files.installs import NotInstalledError
 from ..files.manifests import CATALOG
 from ..files.stackfile import PROJECT, STACKS
@@ -82,7 +83,7 @@ def run(
     if stack:
         gate = _of_stack(stack, chosen, since, gate)
     if since is not None:
-        chosen = linted.changed(chosen, since)
+        chosen = git.changed(chosen, since)
     documents: dict[Path, Sequence[Document]] = {}
     problems: list[UserError] = []
     for path in chosen:
@@ -270,11 +271,11 @@ class _StackGate(_Gate):
 
 
 def _of_stack(name: str, chosen: Sequence[Path], since: str | None, gate: _Gate) -> _StackGate:
-    """The gate as a stack has it; raises `CannotLintError` or `PlatformError` if git or it cannot be read."""
+    """The gate as a stack has it; raises `GitError` or `PlatformError` if git or it cannot be read."""
     settings = stackfile.read(name, STACKS)
     if since is None:
         return _StackGate(gate.today, gate.pins, name, settings, (), None)
-    touched = map(str, linted.touched([*chosen, stack_file(name)], since))
+    touched = map(str, git.touched([*chosen, stack_file(name)], since))
     before = stackfile.earlier([name], since, STACKS).get(name)
     return _StackGate(gate.today, gate.pins, name, settings, frozenset(touched), before)
 
@@ -385,6 +386,6 @@ def near(path: Path) -> Path:
 def root() -> Path:
     """The folder that paths for other programs start from: the repository, or the current folder."""
     try:
-        return linted.root()
-    except CannotLintError:
+        return git.root()
+    except GitError:
         return Path.cwd()

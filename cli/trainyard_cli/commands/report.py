@@ -29,11 +29,11 @@ from trainyard_delivery.rollout.outcome import Outcome
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.settings import StackSettings
 from trainyard_policies.lint import granted
-from trainyard_policies.lint.files import at_revision, changes, left
 from trainyard_policies.settings import Policies
 
 from ..cluster.workloads import Seen
 from ..files import outcomes
+from ..files.git import at_revision, changes, left
 from ..files.manifests import CATALOG
 from ..files.stackfile import STACKS
 from ..output import FINE

@@ -30,10 +30,10 @@ from trainyard_platform.catalog import changes as catalog_changes
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog.changes import ABSENT, Change, Kind
 from trainyard_platform.errors import PlatformError
-from trainyard_policies.lint.files import at_revision
 
 from ..cluster import connection
 from ..files import stackfile
+from ..files.git import at_revision
 from ..files.manifests import CATALOG
 from ..options import Context, Kubeconfig, Printed
 from ..output import FINE, REFUSED, Output

@@ -17,8 +17,8 @@ import typer
 from trainyard_api import similar
 from trainyard_api.errors import UserError
 from trainyard_delivery import stack_names
-from trainyard_policies.lint.files import changes
 
+from ..files.git import changes
 from ..files.stackfile import STACKS
 from ..output import FINE
 

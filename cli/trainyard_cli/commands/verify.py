@@ -34,7 +34,7 @@ from trainyard_policies.lint.report import Entry, Report
 from trainyard_policies.rule import Finding, Level
 from trainyard_policies.settings import Policies
 
-from ..files import catalog_files, causes, installs, stackfile
+from ..files import catalog_files, causes, git, installs, stackfile
 from ..files.manifests import CATALOG
 from ..files.stackfile import PROJECT, STACKS
 from ..output import FINE, REFUSED
@@ -83,13 +83,13 @@ def look(
     """What is wrong with the stacks and the catalog, and whether a file was too broken to check the rules.
 
     What a stack causes is told at its file. With `since`, advice about files
-    that have not changed since is left out. Raises `CannotLintError` or
+    that have not changed since is left out. Raises `CannotLintError`, `GitError` or
     `PlatformError` if git or the folders could not be read.
     """
     names = [name for name in stack_names.stacks(stacks_folder) if name != SANDBOX]
     paths = linted.find([near(path) for path in sorted(catalog_folder.glob("*/*.yaml"))])
     everything = [*paths, *(near(stacks_folder / f"Pulumi.{name}.yaml") for name in names)]
-    changed = frozenset(map(str, () if since is None else linted.touched(everything, since)))
+    changed = frozenset(map(str, () if since is None else git.touched(everything, since)))
     entries, stacks = _stacks(names, stacks_folder)
     before = {} if since is None else stackfile.earlier(stacks, since, stacks_folder)
     files: dict[str, tuple[Document, ...]] = {}

@@ -22,8 +22,8 @@ from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack import settings
 from trainyard_platform.stack.settings import Cluster, InvalidStackError, StackSettings
-from trainyard_policies.lint.files import at_revision, left
 
+from .git import at_revision, left
 from .manifests import CATALOG
 
 PROJECT: Final = CATALOG.parent
@@ -73,7 +73,7 @@ def file_of(name: str) -> Path:
 def earlier(names: Iterable[str], since: str, folder: Path = STACKS) -> dict[str, StackSettings]:
     """The stacks as they were where this branch left `since`, without those that are new or were wrong.
 
-    Raises `CannotLintError` if git cannot tell.
+    Raises `GitError` if git cannot tell.
     """
     settings_of = {}
     with TemporaryDirectory() as copies:
