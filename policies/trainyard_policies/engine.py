@@ -19,10 +19,11 @@ from . import exceptions, manifest, rules
 from .exceptions import Exemption
 from .manifest import Manifest, Workload
 from .parameters import Parameters
-from .rule import MOST, About, Finding, Level, Rule, StackRule, Subject
+from .rule import MOST, About, Finding, Level, Rule, StackRule
 from .rules import exception_due, exception_form, exception_unused, well_formed
 from .settings import DEFAULT, Policies
 from .shapes import check as shapes
+from .subject import Subject
 
 MORE: Final = Finding(FieldPath(), f"finds more than the {MOST} places that are named")
 _OF_EXCEPTIONS: Final = (exception_form.RULE, exception_due.RULE, exception_unused.RULE)

@@ -18,7 +18,7 @@ from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath
 from trainyard_api.json_types import Json
 
-from .rule import Subject
+from .subject import Subject
 
 _METADATA: Final = FieldPath("metadata")
 _SPEC: Final = FieldPath("spec")

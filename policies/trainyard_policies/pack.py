@@ -33,8 +33,9 @@ from .engine import Violation
 from .manifest import is_workload
 from .parameters import Parameters
 from .queues import Queues
-from .rule import About, Level, Rule, StackRule, Subject, edited
+from .rule import About, Level, Rule, StackRule, edited
 from .settings import DEFAULT, Levels, Policies
+from .subject import Subject
 
 NAME: Final = "trainyard"
 CONFIG: Final = "trainyard:platform"

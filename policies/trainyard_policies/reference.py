@@ -12,7 +12,8 @@ from trainyard_api import descriptions
 
 from . import rules
 from .parameters import Parameters
-from .rule import About, StackRule, Subject
+from .rule import About, StackRule
+from .subject import Subject
 
 _HEAD = """\
 # Policy rules

@@ -12,14 +12,14 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from trainyard_api import json_reader, similar
 from trainyard_api.errors import FieldError, FieldPath
 
-if TYPE_CHECKING:
-    from .manifest import Manifest, Workload
-    from .parameters import Parameters
+from .manifest import Manifest, Workload
+from .parameters import Parameters
+from .subject import Subject
 
 Value = TypeVar("Value")
 
@@ -53,16 +53,6 @@ class Severity(StrEnum):
     MEDIUM = "medium"
     HIGH = "high"
     CRITICAL = "critical"
-
-
-class Subject(StrEnum):
-    """What a rule applies to; the levels are set for each."""
-
-    RUNTIMES = "runtimes"
-    """ClusterTrainingRuntimes and TrainingRuntimes alike, so that a namespace cannot bypass the catalog."""
-    TRAINJOBS = "trainJobs"
-    STACK = "stack"
-    """All manifests together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from trainyard_api.strict import StrictModel
 from . import rules
 from .parameters import Parameters
 from .queues import Queues
-from .rule import About, Level, Subject
+from .rule import About, Level
+from .subject import Subject
 
 
 def _known(levels: dict[str, Level]) -> dict[str, Level]:

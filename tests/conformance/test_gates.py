@@ -16,8 +16,9 @@ from trainyard_api import names
 from trainyard_platform.parts.policies import manifests
 from trainyard_policies import engine, pack, rules
 from trainyard_policies.parameters import KUEUE
-from trainyard_policies.rule import Level, Subject
+from trainyard_policies.rule import Level
 from trainyard_policies.settings import Levels, Policies
+from trainyard_policies.subject import Subject
 
 from . import gates
 

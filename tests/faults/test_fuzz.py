@@ -37,8 +37,9 @@ from trainyard_api import names
 from trainyard_api.configuration import LeaderElection
 from trainyard_platform.stack import operator_memory
 from trainyard_policies import rules
-from trainyard_policies.rule import Level, Subject
+from trainyard_policies.rule import Level
 from trainyard_policies.settings import Levels, Policies
+from trainyard_policies.subject import Subject
 from trainyard_sandbox.supervisor import Plan
 
 from . import lives, nasty, rights

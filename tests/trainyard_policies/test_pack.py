@@ -15,8 +15,8 @@ from tests.support.rule_examples import Example, OnThatDay, changed, manifest, o
 from trainyard_api.pools import Taint
 from trainyard_policies import engine, pack, rules
 from trainyard_policies.parameters import Pool
-from trainyard_policies.rule import Subject
 from trainyard_policies.settings import DEFAULT
+from trainyard_policies.subject import Subject
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 CONTAINER = "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0]"

@@ -18,7 +18,8 @@ from tests.support.rule_examples import (
 from trainyard_api import documents, names
 from trainyard_api.errors import FieldPath
 from trainyard_policies import engine, rules
-from trainyard_policies.rule import LONGEST, MOST, Finding, Level, Subject, edited
+from trainyard_policies.rule import LONGEST, MOST, Finding, Level, edited
+from trainyard_policies.subject import Subject
 
 TODAY = date(2026, 11, 21)
 GOLDEN = HERE.parent / "conformance" / "golden" / "trainjobs"

@@ -24,7 +24,8 @@ from trainyard_platform.stack.storage import Storage
 from trainyard_policies.engine import Said, Violation
 from trainyard_policies.lint.report import Entry
 from trainyard_policies.parameters import Parameters
-from trainyard_policies.rule import Finding, Level, Rule, Subject
+from trainyard_policies.rule import Finding, Level, Rule
+from trainyard_policies.subject import Subject
 
 from .catalog_files import FILE, WHOLE
 from .installs import NotInstalledError

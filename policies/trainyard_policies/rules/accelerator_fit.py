@@ -8,7 +8,8 @@ from trainyard_api import quantity
 
 from ..manifest import Container, Workload
 from ..parameters import Parameters
-from ..rule import Finding, Level, Rule, Severity, Subject
+from ..rule import Finding, Level, Rule, Severity
+from ..subject import Subject
 from .accelerators_equal import amount, is_accelerator
 
 

@@ -11,7 +11,8 @@ from trainyard_api.quantity import Quantity
 
 from ..manifest import Workload
 from ..parameters import Parameters
-from ..rule import Edit, Finding, Level, Rule, Severity, Subject
+from ..rule import Edit, Finding, Level, Rule, Severity
+from ..subject import Subject
 
 
 def is_accelerator(name: str) -> bool:

@@ -10,7 +10,8 @@ from trainyard_api.errors import FieldPath
 
 from ..manifest import ReplicatedJob, Workload
 from ..parameters import Parameters
-from ..rule import Finding, Level, Rule, Severity, Subject, listed
+from ..rule import Finding, Level, Rule, Severity, listed
+from ..subject import Subject
 
 _ON_MANY_NODES: Final = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 

@@ -10,7 +10,8 @@ from trainyard_api.errors import FieldPath
 
 from ..manifest import Workload
 from ..parameters import Parameters
-from ..rule import Edit, Finding, Level, Rule, Severity, Subject
+from ..rule import Edit, Finding, Level, Rule, Severity
+from ..subject import Subject
 from .ml_policy import POLICIES
 
 _SPEC: Final = FieldPath("spec")

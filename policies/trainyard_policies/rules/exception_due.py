@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..rule import Level, Rule, Severity, Subject, nothing
+from ..rule import Level, Rule, Severity, nothing
+from ..subject import Subject
 
 RULE = Rule(
     id="exception-due",

@@ -9,7 +9,8 @@ from trainyard_api import json_reader, names, similar
 from ..frameworks import KNOWN
 from ..manifest import Workload
 from ..parameters import Parameters
-from ..rule import Finding, Level, Rule, Severity, Subject
+from ..rule import Finding, Level, Rule, Severity
+from ..subject import Subject
 from .framework_label import PATH
 
 

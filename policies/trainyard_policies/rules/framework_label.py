@@ -11,7 +11,8 @@ from trainyard_api.errors import FieldPath
 
 from ..manifest import Workload
 from ..parameters import Parameters
-from ..rule import Edit, Finding, Level, Rename, Rule, Severity, Subject
+from ..rule import Edit, Finding, Level, Rename, Rule, Severity
+from ..subject import Subject
 
 PATH: Final = FieldPath("metadata.labels").key(names.FRAMEWORK_LABEL)
 

@@ -9,7 +9,8 @@ from typing import Final
 from .. import images
 from ..manifest import Workload
 from ..parameters import Parameters
-from ..rule import Finding, Level, Rule, Severity, Subject
+from ..rule import Finding, Level, Rule, Severity
+from ..subject import Subject
 
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128}")
 

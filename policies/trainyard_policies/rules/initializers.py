@@ -9,7 +9,8 @@ from trainyard_api import json_reader, names
 
 from ..manifest import Container, ReplicatedJob, Workload
 from ..parameters import Parameters
-from ..rule import Edit, Finding, Level, Rule, Severity, Subject
+from ..rule import Edit, Finding, Level, Rule, Severity
+from ..subject import Subject
 
 STEPS: Final = (names.DATASET_INITIALIZER, names.MODEL_INITIALIZER)
 _CACHE: Final = "CACHE_IMAGE"

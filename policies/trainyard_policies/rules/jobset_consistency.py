@@ -12,7 +12,8 @@ from trainyard_api.json_types import Json
 from ..manifest import Workload
 from ..name_patterns import FAILURE_RULE, STRICT_LABEL
 from ..parameters import Parameters
-from ..rule import Finding, Level, Rule, Severity, Subject, among, listed
+from ..rule import Finding, Level, Rule, Severity, among, listed
+from ..subject import Subject
 
 _SPEC: Final = FieldPath("spec")
 _REASONS: Final = (

@@ -12,7 +12,8 @@ from trainyard_api.json_types import Json
 from ..frameworks import KNOWN
 from ..manifest import Workload
 from ..parameters import Parameters
-from ..rule import Edit, Finding, Level, Rule, Severity, Subject
+from ..rule import Edit, Finding, Level, Rule, Severity
+from ..subject import Subject
 
 PATH: Final = FieldPath("spec.mlPolicy")
 LABEL: Final = FieldPath("metadata.labels").key(names.FRAMEWORK_LABEL)

@@ -11,7 +11,8 @@ from trainyard_api.json_types import Json
 from ..manifest import ReplicatedJob, Workload
 from ..name_patterns import LABEL, STRICT_LABEL, SUBDOMAIN, WORD
 from ..parameters import Parameters
-from ..rule import Finding, Level, Rule, Severity, Subject
+from ..rule import Finding, Level, Rule, Severity
+from ..subject import Subject
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:

@@ -12,7 +12,8 @@ from trainyard_api.names import StorageRole
 
 from ..manifest import Container, ReplicatedJob, Workload
 from ..parameters import Parameters
-from ..rule import Finding, Level, Rule, Severity, Subject, among, listed
+from ..rule import Finding, Level, Rule, Severity, among, listed
+from ..subject import Subject
 from .accelerators_equal import amount, is_accelerator
 
 _HANDLERS: Final = ("exec", "grpc", "httpGet", "tcpSocket")

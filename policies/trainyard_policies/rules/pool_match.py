@@ -11,7 +11,8 @@ from trainyard_api.pools import Taint, tolerated
 
 from ..manifest import ReplicatedJob, Workload
 from ..parameters import Parameters, Pool
-from ..rule import Edit, Finding, Level, Rule, Severity, Subject, listed
+from ..rule import Edit, Finding, Level, Rule, Severity, listed
+from ..subject import Subject
 from .accelerator_fit import requested_accelerators
 
 _EVERYWHERE: Final = ("kubernetes.io/os", "kubernetes.io/arch", names.HOSTNAME_LABEL)

@@ -11,7 +11,8 @@ from trainyard_api.json_types import Json
 
 from ..manifest import ReplicatedJob, Workload
 from ..parameters import Parameters
-from ..rule import Edit, Finding, Level, Rule, Severity, Subject, listed
+from ..rule import Edit, Finding, Level, Rule, Severity, listed
+from ..subject import Subject
 
 _SYSTEM: Final = "system-"
 """How the names of Kubernetes' own PriorityClasses begin."""

@@ -11,7 +11,8 @@ from trainyard_api.json_types import Json
 
 from ..manifest import Manifest
 from ..parameters import Parameters
-from ..rule import Finding, Level, Severity, StackRule, Subject
+from ..rule import Finding, Level, Severity, StackRule
+from ..subject import Subject
 
 _SPEC: Final = FieldPath("spec")
 

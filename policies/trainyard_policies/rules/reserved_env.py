@@ -9,7 +9,8 @@ from trainyard_api.errors import FieldPath
 
 from ..manifest import Workload
 from ..parameters import Parameters
-from ..rule import Finding, Level, Rule, Severity, Subject
+from ..rule import Finding, Level, Rule, Severity
+from ..subject import Subject
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:

@@ -7,7 +7,8 @@ from typing import Final
 
 from ..manifest import Workload
 from ..parameters import Parameters
-from ..rule import Finding, Level, Rule, Severity, Subject
+from ..rule import Finding, Level, Rule, Severity
+from ..subject import Subject
 
 NEEDED: Final = ("cpu", "memory")
 

@@ -10,7 +10,8 @@ from trainyard_api.json_types import Json
 
 from ..manifest import Workload
 from ..parameters import Parameters
-from ..rule import Finding, Level, Rule, Severity, Subject
+from ..rule import Finding, Level, Rule, Severity
+from ..subject import Subject
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:

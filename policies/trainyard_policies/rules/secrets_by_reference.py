@@ -11,7 +11,8 @@ from trainyard_api import json_reader
 
 from ..manifest import Container, Workload
 from ..parameters import Parameters
-from ..rule import Finding, Level, Rule, Severity, Subject
+from ..rule import Finding, Level, Rule, Severity
+from ..subject import Subject
 
 _SECRET_NAME: Final = re.compile(
     r"(^|_)(TOKEN|PASSWORD|PASSWD|PASSPHRASE|SECRET|API_?KEY|SECRET_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIALS?)$"

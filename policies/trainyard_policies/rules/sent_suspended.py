@@ -10,7 +10,8 @@ from trainyard_api.errors import FieldPath
 
 from ..manifest import Manifest, Workload
 from ..parameters import Parameters
-from ..rule import Finding, Level, Severity, StackRule, Subject
+from ..rule import Finding, Level, Severity, StackRule
+from ..subject import Subject
 
 _SUSPEND: Final = FieldPath("spec.suspend")
 

@@ -8,7 +8,8 @@ from trainyard_api import json_reader
 
 from ..manifest import Workload
 from ..parameters import Parameters
-from ..rule import Edit, Finding, Level, Rule, Severity, Subject
+from ..rule import Edit, Finding, Level, Rule, Severity
+from ..subject import Subject
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:

@@ -9,7 +9,8 @@ from trainyard_api.errors import FieldPath
 
 from ..manifest import Manifest
 from ..parameters import Parameters
-from ..rule import Finding, Level, Severity, StackRule, Subject
+from ..rule import Finding, Level, Severity, StackRule
+from ..subject import Subject
 
 
 def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tuple[Manifest, Finding]]:

@@ -10,7 +10,8 @@ from trainyard_api.errors import FieldPath
 
 from ..manifest import ReplicatedJob, Workload
 from ..parameters import Parameters
-from ..rule import Edit, Finding, Level, Rule, Severity, Subject
+from ..rule import Edit, Finding, Level, Rule, Severity
+from ..subject import Subject
 
 JOBS: Final = FieldPath("spec.template.spec.replicatedJobs")
 

@@ -14,7 +14,8 @@ from trainyard_api.json_types import Json
 from .. import images
 from ..manifest import Manifest
 from ..parameters import Parameters
-from ..rule import Finding, Level, Severity, StackRule, Subject
+from ..rule import Finding, Level, Severity, StackRule
+from ..subject import Subject
 
 _REPOSITORIES: Final = {
     "jobset/jobset": "jobset",

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from ..manifest import Workload
 from ..parameters import Parameters
-from ..rule import Finding, Level, Rule, Severity, Subject
+from ..rule import Finding, Level, Rule, Severity
 from ..shapes import check as shapes
+from ..subject import Subject
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterable[Finding]:
