@@ -168,9 +168,9 @@ soak: environment ## The exhaustive runs (hours)
 test-gpu: environment ## A rendered TrainJob over NCCL, where there are GPUs, torchrun and scikit-learn
 	@$(BIN)/pytest -m gpu
 
-.PHONY: golden
-golden: environment .venv/clouds/.done ## Record anew what each stack asks Pulumi for; read the difference
-	@TRAINYARD_UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/trainyard_platform/test_stacks.py -k recorded
+.PHONY: generate
+generate: environment .venv/clouds/.done ## Write what is made from something else (schemas, reference pages, recordings); read the difference [SANDBOX=1]
+	@$(HARNESS).generate $${SANDBOX:+--sandbox}
 
 .PHONY: bench
 bench: environment ## The benchmarks, against Kubeflow Trainer's controller [QUICK=1] [ONLY="burst ..."]

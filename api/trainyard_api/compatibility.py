@@ -1,7 +1,6 @@
 """Which versions work together: what `compatibility.yaml` says, as refusals and as a page.
 
-`python -m trainyard_api.compatibility > docs/compatibility.md` refreshes
-the page that is checked in; a test fails when the two differ.
+`make generate` writes the page that is checked in; a test fails when the two differ.
 """
 
 import re
@@ -20,15 +19,13 @@ _MINOR = re.compile(r"v?([0-9]+\.[0-9]+)(?:[.+-].*)?")
 HEAD = """\
 # Versions that work together
 
+<!-- Made from api/trainyard_api/compatibility.yaml by `make generate`; do not edit. -->
+
 `pulumi preview` refuses every other combination of these parts, and says which would do. It knows the
 versions of what it installs, and Kubernetes' where the stack file says it (`cluster.version`).
 
 *upstream*: the projects say that it works. *seen*: it was run with this platform. *refused*: it is known
 to fail.
-"""
-FOOT = """\
-This page is made from `api/trainyard_api/compatibility.yaml`:
-`python -m trainyard_api.compatibility > docs/compatibility.md`.
 """
 
 
@@ -96,7 +93,7 @@ class Table:
             title = f"## {self.names[first]} and {self.names[second]}"
             table = [f"| {self.names[first]} | {self.names[second]} | | |", "|---|---|---|---|", *rows]
             sections.append("\n".join([title, "", *table, ""]))
-        return "\n".join([HEAD, *sections, FOOT])
+        return "\n".join([HEAD, *sections])
 
     def _shown(self, parts: Mapping[str, str]) -> str:
         return " and ".join(f"{self.names[part]} {version}" for part, version in parts.items())
@@ -115,7 +112,3 @@ def minor(version: str) -> str:
 def _pair(entry: dict[str, str]) -> Pair:
     standing, why = Standing(entry.pop("standing")), entry.pop("why", "")
     return Pair(entry, standing, why)
-
-
-if __name__ == "__main__":
-    print(Table.read().page(), end="")

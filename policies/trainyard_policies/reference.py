@@ -1,7 +1,6 @@
 """The reference of the rules, made from the rules.
 
-`python -m trainyard_policies.reference > docs/policies/rules.md` refreshes the
-page that is checked in; a test fails when the two differ.
+`make generate` writes the page that is checked in; a test fails when the two differ.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from .subject import Subject
 _HEAD = """\
 # Policy rules
 
-<!-- Made from the rules by `python -m trainyard_policies.reference`; do not edit. -->
+<!-- Made from the rules by `make generate`; do not edit. -->
 
 The rules that Trainyard enforces on training runtimes and TrainJobs. They run as `trainyard lint` on files, \
 as the policy pack in `pulumi preview --policy-pack policies`, and in the cluster when somebody writes a \
@@ -93,7 +92,3 @@ def _section(rule: About) -> Iterator[str]:
     if isinstance(rule, StackRule):
         yield "Looks at all manifests together: the whole stack in the pack, the given files in `lint`."
         yield ""
-
-
-if __name__ == "__main__":
-    print(page(), end="")

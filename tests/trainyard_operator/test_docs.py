@@ -1,31 +1,26 @@
-"""The tables in docs/ say what there is. Refresh them with TRAINYARD_UPDATE_GOLDEN=1."""
+"""The tables in docs/ say what there is."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from pydantic import BaseModel
 
+from tests.support.checked_in import ROOT, hold
 from trainyard_api import descriptions
 from trainyard_api.configuration import Configuration, Retention
 from trainyard_kube.credentials import Credentials
 from trainyard_operator.main import Operator
 
-DOCS = Path(__file__).parents[2] / "docs"
+CONFIGURATION, METRICS = ROOT / "docs/configuration.md", ROOT / "docs/metrics.md"
 BEGIN, END = "<!-- begin table -->\n", "<!-- end table -->\n"
 
 
-def check(page: str, table: list[str]) -> None:
-    file = DOCS / page
-    before, _, rest = file.read_text().partition(BEGIN)
-    now, _, after = rest.partition(END)
-    wanted = "".join(f"{line}\n" for line in table)
-    if os.environ.get("TRAINYARD_UPDATE_GOLDEN"):
-        file.write_text(before + BEGIN + wanted + END + after)
-        now = wanted
-    assert now == wanted
+def page(text: str, table: list[str]) -> str:
+    """A page with this table in place of the one that it has."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return before + BEGIN + "".join(f"{line}\n" for line in table) + END + after
 
 
 def rows(model: BaseModel, path: str = "") -> Iterator[str]:
@@ -48,7 +43,8 @@ def _yaml(value: object) -> str:
 def test_every_field_of_the_configuration_is_documented() -> None:
     header = ["| field | default | |", "|---|---|---|"]
     told = [row for row in rows(Configuration(retention=Retention())) if "`kind`" not in row]
-    check("configuration.md", header + [row for row in told if "`apiVersion`" not in row])
+    table = header + [row for row in told if "`apiVersion`" not in row]
+    hold(CONFIGURATION, page(CONFIGURATION.read_text(), table))
 
 
 def test_every_metric_is_documented_and_has_the_operators_prefix() -> None:
@@ -68,4 +64,5 @@ def test_every_metric_is_documented_and_has_the_operators_prefix() -> None:
         assert family.name.startswith("trainyard_")
         shown = ", ".join(f"`{label}`" for label in labels)
         table.append(f"| `{family.name}{suffix}` | {family.type} | {shown} | {family.documentation} |")
-    check("metrics.md", ["| metric | type | labels | |", "|---|---|---|---|", *sorted(table)])
+    header = ["| metric | type | labels | |", "|---|---|---|---|"]
+    hold(METRICS, page(METRICS.read_text(), header + sorted(table)))

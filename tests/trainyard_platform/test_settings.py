@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.checked_in import hold
 from tests.support.program import ROOT
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack import operator_memory, schema, settings
@@ -269,8 +270,7 @@ def test_every_stack_file_is_valid_and_holds_no_secret(path: Any) -> None:
 
 
 def test_the_checked_in_schema_is_current() -> None:
-    checked_in = (ROOT / "stacks/schema.json").read_text()
-    assert checked_in == schema.text(), "run: python -m trainyard_platform.stack.schema > stacks/schema.json"
+    hold(ROOT / "stacks/schema.json", schema.text())
 
 
 def test_the_schema_describes_every_key() -> None:

@@ -1,15 +1,11 @@
 """What people read about the rules is what the rules are."""
 
-from pathlib import Path
-
+from tests.support.checked_in import ROOT, hold
 from trainyard_policies import reference, rules
-
-PROJECT = Path(__file__).parents[2]
 
 
 def test_the_page_that_is_checked_in_is_current():
-    page = (PROJECT / "docs" / "policies" / "rules.md").read_text()
-    assert page == reference.page(), "run: python -m trainyard_policies.reference > docs/policies/rules.md"
+    hold(ROOT / "docs/policies/rules.md", reference.page())
 
 
 def test_every_rule_has_its_own_section():

@@ -1,8 +1,8 @@
 """The JSON Schema of the catalog's files, made from the models of the Trainer API, for editors.
 
-`python -m trainyard_platform.catalog.schema > runtimes/schema.json` refreshes
-the copy that is checked in; a test fails when the two differ. The models are
-those of the Kubeflow SDK, which only the development environment has.
+`make generate` writes the copy that is checked in; a test fails when the two
+differ. The models are those of the Kubeflow SDK, which only the development
+environment has.
 """
 
 import json
@@ -125,7 +125,3 @@ def _references(schema: Any) -> set[str]:
     reference = schema.get("$ref")
     inner = {name for value in schema.values() for name in _references(value)}
     return inner | ({reference.removeprefix("#/$defs/")} if isinstance(reference, str) else set())
-
-
-if __name__ == "__main__":
-    print(text(), end="")

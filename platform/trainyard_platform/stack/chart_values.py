@@ -1,18 +1,14 @@
-"""Values that a stack gives to upstream's charts, besides what the platform sets: pure, except `main`.
+"""Values that a stack gives to upstream's charts, besides what the platform sets: pure.
 
 No chart here has a schema of its own, so each is checked against its own
 `values.yaml`: the keys in it, and whether each is a mapping, a list, true or
 false, or one number or text. A key named like a part of a pod, such as
 `resources`, is left to Kubernetes. They are kept in `chart_values.yaml`, so that a
-stack file is checked without the chart.
-
-    python -m trainyard_platform.stack.chart_values .sandbox/artifacts
-
-writes it again, from the charts of the pinned versions.
+stack file is checked without the chart. `make generate SANDBOX=1` writes it again,
+from the charts of the pinned versions.
 """
 
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -24,7 +20,8 @@ from trainyard_api.similar import hint
 
 CHARTS: Final = ("jobset", "kueue", "volcano", "scheduler-plugins")
 """Artifacts whose charts accept values from a stack."""
-_FILE: Final = Path(__file__).with_name("chart_values.yaml")
+FILE: Final = Path(__file__).with_name("chart_values.yaml")
+"""The values that each chart knows."""
 _ANY: Final = "any"
 _SCALAR: Final = "a number or text"
 _KINDS: Final = {bool: "true or false", int: _SCALAR, float: _SCALAR, str: _SCALAR, list: "a list"}
@@ -32,7 +29,7 @@ _OF_PODS: Final = re.compile(
     r"(securityContext|_c?sc|probe|resources|affinity|nodeSelector|annotations|labels|capabilities)$", re.I
 )
 """Names of what a chart passes to Kubernetes unchanged."""
-_HEADER: Final = "# The values that upstream's charts know, as chart_values.py has found them. Do not edit.\n"
+_HEADER: Final = "# The values that upstream's charts know. Made by `make generate SANDBOX=1`; do not edit.\n"
 
 Tree = Mapping[str, Any]
 
@@ -40,7 +37,7 @@ Tree = Mapping[str, Any]
 @cache
 def trees() -> Mapping[str, Tree]:
     """By artifact, the values of its chart: a mapping for those with keys, else the kind of value."""
-    document: Mapping[str, Tree] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    document: Mapping[str, Tree] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
     return document
 
 
@@ -107,19 +104,6 @@ def _kind(value: Any) -> str:
     return _KINDS.get(type(value), _ANY)
 
 
-def main(folder: Path) -> None:
-    """Write the file from a folder with the charts."""
-    chart_trees = {}
-    for artifact in CHARTS:
-        (chart,) = folder.glob(f"{artifact}/*/chart/values.yaml")
-        chart_trees[artifact] = tree(yaml.safe_load(chart.read_text(encoding="utf-8")))
-    _FILE.write_text(text(chart_trees), encoding="utf-8")
-
-
 def text(chart_trees: Mapping[str, Tree]) -> str:
-    """The file's content."""
+    """The file as it is checked in, from the `tree` of each chart, by artifact."""
     return _HEADER + yaml.safe_dump(dict(chart_trees), sort_keys=True, width=110)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -1,7 +1,6 @@
 """The JSON Schema of stack files, made from the settings' models, for completion in editors.
 
-`python -m trainyard_platform.stack.schema > stacks/schema.json` refreshes the copy
-that is checked in; a test fails when the two differ.
+`make generate` writes the copy that is checked in; a test fails when the two differ.
 """
 
 import json
@@ -35,7 +34,3 @@ def document() -> dict[str, Any]:
 def text() -> str:
     """The schema as it is checked in."""
     return json.dumps(document(), indent=2) + "\n"
-
-
-if __name__ == "__main__":
-    print(text(), end="")

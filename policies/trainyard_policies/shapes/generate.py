@@ -1,9 +1,7 @@
 """The shapes of runtimes and TrainJobs, built from a cluster's own schemas.
 
-`python -m trainyard_policies.shapes.generate CRDS BATCH > shapes.json` refreshes the
-copy that is checked in; a cluster test fails when the two differ. CRDS is what
-`kubectl get customresourcedefinitions -o json` prints with Trainer's CRDs
-installed, BATCH what `kubectl get --raw /openapi/v3/apis/batch/v1` does.
+`make generate SANDBOX=1` writes the copy that is checked in, from what the API
+server of a sandbox has; a cluster test fails when the two differ.
 
 Fields, their types and bounds come from the CRDs. The values of an enumeration
 come from Kubernetes, for the parts of a CRD that are copies of its own types;
@@ -13,10 +11,8 @@ what its validation requires beyond any schema is in `BEYOND`.
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from trainyard_api import names
@@ -247,9 +243,3 @@ def _free(name: str, taken: Json) -> str:
 
 def _text(value: Any) -> str:
     return json.dumps(value, separators=(", ", ": "), sort_keys=True)
-
-
-if __name__ == "__main__":
-    crds_file, batch_file = (Path(name) for name in sys.argv[1:])
-    crds = json.loads(crds_file.read_text(encoding="utf-8"))["items"]
-    print(text(document(crds, json.loads(batch_file.read_text(encoding="utf-8")))), end="")
