@@ -196,8 +196,8 @@ context: environment ## The build context of an image, as dist/NAME: NAME=operat
 	@$(BIN)/python -c 'from pathlib import Path; from trainyard_sandbox.images import context; context("$(NAME)", Path("dist/$(NAME)"))'
 
 .PHONY: lock
-lock: environment ## Lock the requirements anew after a change in pyproject.toml
-	@$(BIN)/python requirements/lock.py
+lock: environment ## Lock the requirements anew after a change in pyproject.toml [UPGRADE="package ..."]
+	@$(BIN)/python requirements/lock.py $${UPGRADE:-}
 
 .PHONY: clean
 clean: ## Take sandboxes down and remove what make made; caches stay

@@ -1,41 +1,77 @@
-"""Lock the requirements: one file a deliverable, with hashes and without index addresses.
+"""Lock the requirements: what `LOCKS` lists, with hashes and without the address of an index.
 
-`dev.txt` is resolved first and holds everything but what is of one cloud alone;
-the others are its parts. `eks.txt`, `gke.txt` and `aks.txt` are one package each,
-to be installed beside the rest (docs/adr/0010).
-`uv.txt` is what installs the others (Makefile). `go.txt` carries a Go command for machines without one; `jax-xgboost.txt` is what
-the sandbox's image of that name holds, by itself; `audit.txt` looks at the others
-(`make audit`, `make sbom`). Run by `make lock`.
+Run by `make lock`, which keeps each pin that still fits. `make lock UPGRADE="ruff uv"`
+takes the newest versions of these packages that fit. docs/adr/0045 says why there
+is no `uv.lock`.
 """
 
+import argparse
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
-HERE = Path(__file__).parent
-PROJECT = HERE.parent
-COMMON = ["--quiet", "--python-version", "3.11", "--generate-hashes"]
-DELIVERABLES = ("operator", "platform", "policies", "initializers", "cli")
-PLAIN = ["--no-emit-index-url", "--no-annotate", "--no-header"]
+PROJECT = Path(__file__).parents[1]
+DEV = "requirements/dev.txt"
+COMMON = ("--quiet", "--python-version", "3.11", "--generate-hashes")
+PLAIN = ("--no-emit-index-url", "--no-annotate", "--no-header")
 
 
-def compile_requirements(source: str, target: str, *arguments: str) -> None:
-    """Resolve `source` into `target` (in this folder), keeping pins that still fit."""
-    uv = [str(Path(sys.executable).parent / "uv"), "pip", "compile", *COMMON, *PLAIN]
-    subprocess.run([*uv, *arguments, source, "-o", f"requirements/{target}"], cwd=PROJECT, check=True)
+@dataclass(frozen=True)
+class Lock:
+    """One file of this folder: `<name>.txt`."""
+
+    name: str
+    purpose: str
+    """What is installed from it."""
+    arguments: tuple[str, ...]
+    """Of `uv pip compile`: what to resolve, and how."""
+
+    @property
+    def within_dev(self) -> bool:
+        """Whether its pins are those of `dev.txt`."""
+        return DEV in self.arguments
+
+
+def deliverable(name: str, purpose: str) -> Lock:
+    """The lock of a group of `pyproject.toml`, as a part of `dev.txt`."""
+    return Lock(name, purpose, ("pyproject.toml", "--extra", name, "-c", DEV))
+
+
+def cloud(name: str) -> Lock:
+    """The lock of a cloud's one package, to be installed beside the rest (docs/adr/0010)."""
+    return Lock(name, f"pools of {name.upper()}", ("pyproject.toml", "--extra", name, "--no-deps"))
+
+
+DELIVERABLES = (
+    deliverable("operator", "the operator's image"),
+    deliverable("platform", "the program of `pulumi up`"),
+    deliverable("policies", "the policy pack"),
+    deliverable("initializers", "the initializers' image"),
+    deliverable("cli", "`trainyard`"),
+)
+EXTRAS = tuple(argument for lock in DELIVERABLES for argument in ("--extra", lock.name))
+LOCKS = (
+    Lock("dev", "`.venv`: everything but the clouds", ("pyproject.toml", *EXTRAS, "--group", "dev")),
+    *DELIVERABLES,
+    *(cloud(name) for name in ("eks", "gke", "aks")),
+    Lock("uv", "uv, which installs the others (Makefile)", ("requirements/uv.in", "-c", DEV)),
+    Lock("audit", "what looks at the others (`make audit`, `make sbom`)", ("requirements/audit.in",)),
+    Lock("go", "Go, for machines without it", ("requirements/go.in",)),
+    Lock("jax-xgboost", "the sandbox's image of that name", ("requirements/jax-xgboost.in",)),
+)
+"""All that is locked, in this order: the parts of `dev.txt` come after it."""
 
 
 def main() -> None:
     """Lock all of them."""
-    everything = [argument for group in DELIVERABLES for argument in ("--extra", group)]
-    compile_requirements("pyproject.toml", "dev.txt", *everything, "--group", "dev")
-    for group in DELIVERABLES:
-        compile_requirements("pyproject.toml", f"{group}.txt", "--extra", group, "-c", "requirements/dev.txt")
-    for cloud in ("eks", "gke", "aks"):
-        compile_requirements("pyproject.toml", f"{cloud}.txt", "--extra", cloud, "--no-deps")
-    compile_requirements("requirements/uv.in", "uv.txt", "-c", "requirements/dev.txt")
-    for alone in ("audit", "go", "jax-xgboost"):
-        compile_requirements(f"requirements/{alone}.in", f"{alone}.txt")
+    parser = argparse.ArgumentParser(prog="make lock", description=__doc__)
+    parser.add_argument("upgrade", nargs="*", metavar="PACKAGE", help="take the newest version that fits")
+    upgrades = [f"--upgrade-package={package}" for package in parser.parse_args().upgrade]
+    uv = [str(Path(sys.executable).parent / "uv"), "pip", "compile", *COMMON, *PLAIN, *upgrades]
+    for lock in LOCKS:
+        command = [*uv, *lock.arguments, "-o", f"requirements/{lock.name}.txt"]
+        subprocess.run(command, cwd=PROJECT, check=True)
 
 
 if __name__ == "__main__":
