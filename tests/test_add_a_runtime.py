@@ -18,6 +18,7 @@ from trainyard_platform.catalog import in_pods
 from trainyard_platform.stack import settings
 
 ROOT = Path(__file__).parents[1]
+MADE = "runtimes/torch/torch-audio.yaml"
 GUIDE = (ROOT / "docs" / "add-a-runtime.md").read_text()
 
 
@@ -35,8 +36,9 @@ def commands() -> list[tuple[str, list[str]]]:
 
 @pytest.fixture
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A clone with the catalog on its branch `main`."""
+    """A clone with the catalog on its branch `main`, in which nobody has followed the guide yet."""
     shutil.copytree(ROOT / "runtimes", tmp_path / "runtimes")
+    (tmp_path / MADE).unlink(missing_ok=True)
     for module in (lint, runtimes, runtimes_diff, runtimes_new):
         monkeypatch.setattr(module, "CATALOG", tmp_path / "runtimes")
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
@@ -49,7 +51,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_runtime_is_added_as_the_guide_says(clone: Path) -> None:
-    made = clone / "runtimes/torch/torch-audio.yaml"
+    made = clone / MADE
     for command, shown in commands():
         program, *arguments = shlex.split(command)
         assert program == "trainyard"

@@ -1,4 +1,4 @@
-"""CONTRIBUTING's "Where things go": each of its steps, followed in a scratch copy, is enough."""
+"""CONTRIBUTING's "Where things go": its steps, followed in a clone, are enough, for `make check` too."""
 
 import re
 import shutil
@@ -18,6 +18,26 @@ CORE = "operator/trainyard_operator/core/build/plugins"
 RULES = "policies/trainyard_policies/rules"
 PLATFORM = "platform/trainyard_platform"
 COMMAND = "cli/trainyard_cli"
+CATALOG = "runtimes/torch"
+NOTICING = (
+    "tests/runtimes",
+    "tests/test_add_a_runtime.py",
+    "tests/test_docs.py",
+    "tests/test_names.py",
+    "tests/test_private_doors.py",
+    "tests/test_repository.py",
+    "tests/trainyard_operator/test_docs.py",
+    "tests/trainyard_operator/test_plugins.py",
+    "tests/trainyard_platform/test_settings.py",
+    "tests/trainyard_policies/test_cluster.py",
+    "tests/trainyard_policies/test_reference.py",
+    "tests/trainyard_policies/test_repair.py",
+    "tests/trainyard_policies/test_rules.py",
+)
+"""Tests about all plugins, rules, parts, commands and runtimes that there are; `make generate` runs more."""
+
+
+CONTAINER = "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0]"
 
 
 @dataclass(frozen=True)
@@ -72,7 +92,7 @@ class Example:
 RULE = Step(
     "- A new policy:",
     {
-        f"{RULES}/working_directory.py": '''"""Training containers have a working directory."""
+        f"{RULES}/working_directory.py": '''"""Training containers work in a folder from the root."""
 
 from __future__ import annotations
 
@@ -85,23 +105,34 @@ from ..subject import Subject
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
-    """Each training container says where it works."""
+    """No training container works in a folder that depends on its image."""
     for container in workload.training_containers():
-        if container.value.get("workingDir") is None:
-            yield Finding(container.path.child("workingDir"), "must be said")
+        if not str(container.value.get("workingDir", "/")).startswith("/"):
+            yield Finding(container.path.child("workingDir"), "must begin with /")
 
 
 RULE = Rule(
     id="working-directory",
-    title="Training containers have a working directory",
-    why="What a script writes without a path is lost with the container.",
-    remedy="Set workingDir to a mounted volume.",
+    title="Training containers work in a folder from the root",
+    why="Where another folder is depends on the image.",
+    remedy="Begin workingDir with /.",
     severity=Severity.LOW,
     levels={Subject.RUNTIMES: Level.MANDATORY},
     check=check,
 )
 ''',
-        "tests/trainyard_policies/examples/working-directory.yaml": "[]\n",
+        "tests/trainyard_policies/examples/working-directory.yaml": f"""- name: a folder from the root
+  manifest: runtime
+  set:
+    {CONTAINER}.workingDir: /workspace
+- name: a folder that depends on the image
+  manifest: runtime
+  set:
+    {CONTAINER}.workingDir: workspace
+  findings:
+    - path: {CONTAINER}.workingDir
+      message: must begin with /
+""",
     },
     {
         f"{RULES}/__init__.py": (
@@ -196,17 +227,30 @@ def command() -> None:
         )
     },
 )
-STEPS = (PLUGIN, RULE, PART, NEW_COMMAND)
+RUNTIME = Step(
+    "- A new training runtime:",
+    {
+        f"{CATALOG}/torch-example.yaml": (ROOT / CATALOG / "torch-distributed.yaml")
+        .read_text()
+        .replace("torch-distributed", "torch-example")
+    },
+    {},
+)
+STEPS = (PLUGIN, RUNTIME, RULE, PART, NEW_COMMAND)
 
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A clone in which all the steps have been followed."""
-    made = site.made(tmp_path_factory.mktemp("contributing") / "clone")
-    for folder in ("tests/support", "tests/trainyard_platform", "tests/trainyard_policies/examples"):
-        shutil.copytree(ROOT / folder, made / folder, ignore=shutil.ignore_patterns("__pycache__", "golden"))
-    (made / "tests/__init__.py").touch()
+    made = tmp_path_factory.mktemp("contributing") / "clone"
+    listed = git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
+    for file in (name for name in listed if (ROOT / name).is_file()):
+        (made / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, made / file)
+    git(made, "init", "--quiet")
     site.commit(made)
+    site.equip(made)
+    (made / ".venv/clouds").symlink_to(ROOT / ".venv/clouds")
     for step in STEPS:
         for file, text in step.new.items():
             (made / file).parent.mkdir(exist_ok=True)
@@ -268,9 +312,13 @@ def test_a_new_framework_is_rendered(clone: Path) -> None:
 
 @pytest.mark.long
 def test_a_new_rule_is_held_to(clone: Path) -> None:
-    answer = trainyard(clone, "lint", "runtimes/plain/plain.yaml")
+    runtime = (clone / "runtimes/plain/plain.yaml").read_text()
+    changed = re.sub(r"^( +)image: .*\n", r"\g<0>\1workingDir: workspace\n", runtime, count=1, flags=re.M)
+    (clone / "job.yaml").write_text(changed)
+    answer = trainyard(clone, "lint", "job.yaml")
+    (clone / "job.yaml").unlink()
     assert answer.returncode == 1, answer.stderr
-    assert "containers[0].workingDir: must be said [working-directory]" in answer.stdout
+    assert "containers[0].workingDir: must begin with / [working-directory]" in answer.stdout
 
 
 @pytest.mark.long
@@ -306,3 +354,14 @@ def test_what_was_added_keeps_the_floors_and_the_style(clone: Path) -> None:
     assert contracts.returncode == 0, contracts.stdout
     linted = run(clone, "-m", "ruff", "check", "--no-cache", *SOURCES)
     assert linted.returncode == 0, linted.stdout
+
+
+@pytest.mark.long
+def test_after_make_generate_the_tests_that_look_at_all_there_is_pass(clone: Path) -> None:
+    generated = run(clone, "-m", "tests.harness.generate")
+    assert generated.returncode == 0, generated.stdout
+    written = re.findall(r"^written: (.*)$", generated.stdout, re.M)
+    assert written == ["docs/gitops.md", "docs/policies/rules.md", "stacks/schema.json"]
+    noticing = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not long and not sandbox", *NOTICING)
+    checked = run(clone, *noticing)
+    assert checked.returncode == 0, checked.stdout

@@ -58,6 +58,10 @@ GENERATORS: Final = (
         "tests/trainyard_operator/test_docs.py::test_every_metric_is_documented_and_has_the_operators_prefix",
     ),
     Generator(
+        "docs/gitops.md",
+        "tests/trainyard_cli/test_verify.py::test_the_product_as_it_is_delivered_is_green",
+    ),
+    Generator(
         "tests/trainyard_platform/golden/*.json",
         "tests/trainyard_platform/test_stacks.py::test_the_graph_of_a_stack_is_the_recorded_one",
     ),

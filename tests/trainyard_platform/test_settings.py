@@ -6,17 +6,24 @@ from typing import Any
 
 import pytest
 import yaml
+from pydantic import BaseModel
 
 from tests.support.checked_in import hold
 from tests.support.program import ROOT
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack import operator_memory, schema, settings
+from trainyard_platform.stack.operator import Operator
 from trainyard_platform.stack.settings import StackSettings
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}
 DURATION = "must be a duration such as 30m or 1h30m"
 QUANTITY = "must be a Kubernetes quantity such as 500m or 2Gi"
 IMAGE = "must be an image with its registry and its tag or digest, such as docker.io/library/busybox:1.37"
+
+
+def keys(model: type[BaseModel]) -> str:
+    """Those of a part of a stack file; what they are is the schema's to say."""
+    return ", ".join(sorted(field.alias or name for name, field in model.model_fields.items()))
 
 
 @dataclass(frozen=True)
@@ -31,9 +38,7 @@ CASES = [
         id="an unknown key at the top",
         given={"operator": OPERATOR, "runtime": {}},
         message="trainyard:platform.runtime: there is no such key "
-        "(allowed here: accelerators, admission, artifacts, cluster, controllers, coscheduling, dataCache, "
-        "drift, jobset, kueue, networkPolicies, nodePools, observability, operator, policies, queues, "
-        "runtimes, storage, tenants, volcano); "
+        f"(allowed here: {keys(StackSettings)}); "
         "did you mean runtimes?",
     ),
     Case(
@@ -65,18 +70,14 @@ CASES = [
         id="an unknown key in camelCase",
         given={"operator": {**OPERATOR, "imagePullpolicy": "Always"}},
         message="trainyard:platform.operator.imagePullpolicy: there is no such key "
-        "(allowed here: args, certificates, controller, disruptionBudget, featureGates, flowSchemas, image, "
-        "imagePullPolicy, kubeflowNamespace, lastLines, limits, metricsAuthentication, mpiNamespaces, "
-        "priorityClass, replicas, resources, retention, suspendedCondition); "
+        f"(allowed here: {keys(Operator)}); "
         "did you mean imagePullPolicy?",
     ),
     Case(
         id="a key as Python spells it",
         given={"operator": {**OPERATOR, "kubeflow_namespace": "absent"}},
         message="trainyard:platform.operator.kubeflow_namespace: there is no such key "
-        "(allowed here: args, certificates, controller, disruptionBudget, featureGates, flowSchemas, image, "
-        "imagePullPolicy, kubeflowNamespace, lastLines, limits, metricsAuthentication, mpiNamespaces, "
-        "priorityClass, replicas, resources, retention, suspendedCondition); "
+        f"(allowed here: {keys(Operator)}); "
         "did you mean kubeflowNamespace?",
     ),
     Case(
