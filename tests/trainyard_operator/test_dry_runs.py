@@ -62,6 +62,15 @@ def test_the_jobset_that_is_tried_is_the_one_that_would_be_created_suspended_and
     run(test)
 
 
+def sound_runtime() -> dict[str, Any]:
+    """One that the rules let pass, so that it comes to the dry run."""
+    runtime = objects.runtime()
+    runtime["metadata"]["labels"] = {names.FRAMEWORK_LABEL: "plain"}
+    [job] = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    job["template"]["spec"]["template"]["spec"]["containers"][0]["image"] = "img:1"
+    return runtime
+
+
 @pytest.mark.parametrize(
     ("answer", "of_trainjob", "of_runtime"),
     [
@@ -108,7 +117,7 @@ def test_a_jobset_that_would_be_refused_is_refused_with_its_trainjob_and_its_run
             said = denial(await hooks.ask(TRAINJOB, objects.trainjob()))
             assert said == (403, f"Kubernetes would refuse the JobSet: {of_trainjob}")
             api.refuse_next("POST", "/jobsets", answer)
-            said = denial(await hooks.ask(RUNTIME, objects.runtime(), kind=KIND))
+            said = denial(await hooks.ask(RUNTIME, sound_runtime(), kind=KIND))
             assert said == (403, f"Kubernetes would refuse the JobSet: {of_runtime}")
 
     run(test)
@@ -232,7 +241,7 @@ def test_where_a_queue_holds_jobsets_one_is_tried_with_what_kueue_reads() -> Non
                     **labels,
                 }
                 assert (tries(api, "JobSet"), tries(api, "Job")) == (jobsets, 1)
-            assert (await hooks.ask(RUNTIME, objects.runtime(), kind=KIND))["allowed"]
+            assert (await hooks.ask(RUNTIME, sound_runtime(), kind=KIND))["allowed"]
             assert tried_last(api, "JobSet")["metadata"]["labels"] == {names.QUEUE_LABEL: "trial"}
 
     run(test)
