@@ -168,6 +168,14 @@ def _resize(scene, gang):
     case.patch(trainer={"numNodes": 3})
 
 
+def _end(scene, gang):
+    """A gang whose job completes: its PodGroup goes."""
+    case = scene.case()
+    case.create({**lives.GANG, "podGroupPolicy": {gang: {}}})
+    case.until("its JobSet", lambda: case.jobset)
+    gaps.complete(case)
+
+
 def _say_it_again(scene):
     """What blocks it is gone, and comes back after a restart."""
     case = scene.case()
@@ -234,6 +242,7 @@ def test_every_right_is_needed_and_none_is_missing(unhurt, references, tried):
         _name_runtimes_that_there_are_not(scene)
         for gang in ("coscheduling", "volcano"):
             _resize(scene, gang)
+            _end(scene, gang)
         _lose_a_revision(scene)
         _say_it_again(scene)
         _be_asked_after_a_restart(scene)
