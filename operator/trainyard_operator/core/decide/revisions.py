@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -31,6 +31,8 @@ API_VERSION: Final = "apps/v1"
 KIND: Final = "ControllerRevision"
 SNAPSHOT_SUFFIX: Final = "-runtime-snapshot"
 """What follows the TrainJob's name in the name of Trainer v2.3's snapshot ConfigMap."""
+_FRAMEWORK: Final = "framework"
+"""The label, where pods depend on it: a revision from before they did has none, and stays as it was."""
 MAX_SNAPSHOT: Final = 256 * 1024
 """Characters. A larger snapshot is not read: parsing 1 MiB of YAML can take seconds and much memory."""
 
@@ -113,6 +115,7 @@ def read(manifest: Json) -> Runtime | None:
             namespace=data.get("namespace"),
             uid=data["uid"],
             spec=data["spec"],
+            labels=_labels(data),
             revision=metadata["name"],
             changed=_time(since or metadata.get("creationTimestamp")),
         )
@@ -142,7 +145,9 @@ def read_snapshot(config_map: Json, trainjob: TrainJob) -> Runtime | None:
     try:
         manifest = documents.read(text)
         runtime = live({**manifest, "metadata": {**manifest["metadata"], "uid": ""}})
-        runtime = replace(runtime, spec=json_reader.mapping(runtime.spec, FieldPath("spec")), changed=None)
+        labels = json_reader.text_map(runtime.labels, FieldPath("metadata.labels"))
+        spec = json_reader.mapping(runtime.spec, FieldPath("spec"))
+        runtime = replace(runtime, spec=spec, labels=labels, changed=None)
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
     return runtime if refers(trainjob, runtime) else None
@@ -248,7 +253,17 @@ def _in_force(created: datetime, live_runtime: Runtime | None, honoured: Sequenc
 
 def _content(runtime: Runtime) -> Json:
     content = {"kind": runtime.kind, "name": runtime.name, "uid": runtime.uid, "spec": dict(runtime.spec)}
-    return content if runtime.namespace is None else {**content, "namespace": runtime.namespace}
+    if runtime.namespace is not None:
+        content["namespace"] = runtime.namespace
+    framework = runtime.labels.get(names.FRAMEWORK_LABEL)
+    if framework in names.FRAMEWORKS_BY_LABEL:
+        content[_FRAMEWORK] = framework
+    return content
+
+
+def _labels(content: Json) -> Mapping[str, str]:
+    framework = json_reader.text(content.get(_FRAMEWORK), FieldPath("data").child(_FRAMEWORK))
+    return {} if framework is None else {names.FRAMEWORK_LABEL: framework}
 
 
 def _time(text: str | None) -> datetime | None:

@@ -88,6 +88,7 @@ def key_of(runtime: model.Runtime) -> RuntimeKey:
 _READ_AT_EACH_LOOK = frozenset({"runtimeRef", "suspend", "managedBy", "activeDeadlineSeconds"})
 
 _READ_OF_A_RUNTIME = frozenset({"podGroupPolicy"})
+_READ_RUNTIME_LABELS = frozenset({names.FRAMEWORK_LABEL, names.SUPPORT_LABEL})
 _READ_STATUS = frozenset({"conditions", "jobsStatus", names.STATUS_FIELD})
 
 _READ_PROGRESS = frozenset({"progressPercentage", "lastUpdatedTime"})
@@ -141,7 +142,7 @@ def runtime_of(manifest: model.Json, kind: str) -> VersionedRuntime:
 
 def packed(runtime: model.Runtime) -> model.Runtime:
     """The runtime as it is kept."""
-    labels = _only(runtime.labels, frozenset({names.SUPPORT_LABEL}))
+    labels = _only(runtime.labels, _READ_RUNTIME_LABELS)
     return replace(runtime, spec=Packed(runtime.spec, _READ_OF_A_RUNTIME), labels=labels)
 
 

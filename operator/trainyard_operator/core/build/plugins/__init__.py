@@ -14,6 +14,7 @@ from .jax import JAX
 from .jobset import JobSetPlugin
 from .mpi import MPI
 from .plainml import PlainML
+from .tensorflow import TensorFlow
 from .torch import Torch
 from .torchtune import TorchTune
 from .trainjobstatus import TrainJobStatusPlugin
@@ -28,6 +29,7 @@ ALL: Final = Framework(
         JAX(),
         XGBoost(),
         MPI(),
+        TensorFlow(),
         TrainJobStatusPlugin(),
         CoScheduling(),
         Volcano(),

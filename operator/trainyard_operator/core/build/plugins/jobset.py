@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from trainyard_api import json_reader, names, runtime_ref
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, required
@@ -16,9 +16,8 @@ from trainyard_api.errors import ErrorType, FieldError, FieldPath, required
 from ...model import Condition, JobSet, Json, TrainJob
 from .. import patches, retries, templates
 from ..info import Child, Info
-from . import owned
+from . import owned, program
 
-_TRAINER: Final = FieldPath("spec.trainer")
 _INITIALIZERS: Final = {names.DATASET_INITIALIZER: "dataset", names.MODEL_INITIALIZER: "model"}
 """By ancestor label, which is also the container's name: the field in `spec.initializer`."""
 _URI: Final = "STORAGE_URI"
@@ -64,7 +63,7 @@ class JobSetPlugin:
             if step in steps
         }
         if names.ANCESTOR_TRAINER in steps:
-            edits[names.ANCESTOR_TRAINER] = _trainer_edit(info.trainer or {})
+            edits[names.ANCESTOR_TRAINER] = program.edit(info.trainer or {})
         jobs = [
             _replicated_job(job, pods.count, edits)
             for job, pods in zip(info.jobs, info.pod_sets, strict=True)
@@ -195,17 +194,3 @@ def _initializer_edit(trainjob: TrainJob, which: str) -> templates.Edit:
         return {**edited, "envFrom": sources}
 
     return edit
-
-
-def _trainer_edit(trainer: Json) -> templates.Edit:
-    """What the TrainJob's trainer changes in the container that trains."""
-    set_fields: dict[str, Any] = {}
-    image = json_reader.text(trainer.get("image"), _TRAINER.child("image"))
-    if image is not None:
-        set_fields["image"] = image
-    for name in ("command", "args"):
-        words = json_reader.texts(trainer.get(name), _TRAINER.child(name))
-        if words:
-            set_fields[name] = list(words)
-    env = templates.environment(trainer.get("env"), _TRAINER.child("env"))
-    return lambda container: templates.with_env({**container, **set_fields}, env)
