@@ -59,6 +59,11 @@ LOCKS = (
     Lock("audit", "what looks at the others (`make audit`, `make sbom`)", ("requirements/audit.in",)),
     Lock("go", "Go, for machines without it", ("requirements/go.in",)),
     Lock("jax-xgboost", "the sandbox's image of that name", ("requirements/jax-xgboost.in",)),
+    Lock(
+        "tensorflow",
+        "the sandbox's image of that name, without what the overrides leave out",
+        ("requirements/tensorflow.in", "--override", "requirements/tensorflow-overrides.in"),
+    ),
 )
 """All that is locked, in this order: the parts of `dev.txt` come after it."""
 

@@ -120,7 +120,8 @@ class Image:
         if self.wheels:
             requirements = PROJECT / self.wheels
             shutil.copyfile(requirements, context / requirements.name)
-            pip = [sys.executable, "-m", "pip", "download", "--quiet", "--require-hashes"]
+            # All of them are in the file; what it leaves out on purpose is not to come in by another.
+            pip = [sys.executable, "-m", "pip", "download", "--quiet", "--require-hashes", "--no-deps"]
             target_python = ["--only-binary", ":all:", "--python-version", "3.11"]
             arguments = [*pip, *target_python, "-r", str(requirements), "-d", str(context / "wheels")]
             run_logged(arguments, log, f"fetch the wheels of {self.wheels}", tries=FETCHES)

@@ -14,6 +14,7 @@ PARTS: Final[Mapping[str, str]] = {
     "coscheduling": "the other gang scheduler, of scheduler-plugins",
     "mpi": "the image of the runtimes for MPI",
     "jax-xgboost": "the image of the runtimes for JAX and XGBoost",
+    "tensorflow": "the image of the runtimes for TensorFlow",
     "initializers": "the image that fetches datasets and models",
 }
 """What each is, by name."""
