@@ -131,9 +131,10 @@ def test_the_digits_trainjob_runs_the_function_that_the_sdk_ships() -> None:
     assert script == f"{function}\n\ntrain_digits()\n"
 
 
-def test_the_checkpoint_trainjob_runs_the_script_beside_it() -> None:
-    folder = PROJECT / "examples" / "checkpoint"
-    trainjob = yaml.safe_load((folder / "trainjob.yaml").read_text())
+@pytest.mark.parametrize("example", ["checkpoint", "tensorflow", "tensorflow-ps"])
+def test_the_trainjob_of_an_example_runs_the_script_beside_it(example: str) -> None:
+    folder = PROJECT / "examples" / example
+    *_, trainjob = yaml.safe_load_all((folder / "trainjob.yaml").read_text())
     assert trainjob["spec"]["trainer"]["command"][-1] == (folder / "train.py").read_text()
 
 

@@ -1,9 +1,7 @@
 """What runtimes start in a container before the script does: run here as the container runs it."""
 
-import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,55 +26,6 @@ def pods(name: str, job: str = "node") -> dict[str, Any]:
     [found] = (one for one in jobs if one["name"] == job)
     pod: dict[str, Any] = found["template"]["spec"]["template"]["spec"]
     return pod
-
-
-def tf_config(folder: Path, **environment: str) -> Any:
-    """TF_CONFIG as a Python sees it that the runtime's init container has prepared."""
-    [prepare] = pods("tensorflow-distributed")["initContainers"]
-    script = prepare["command"][-1].replace("/opt/tf-config", str(folder))
-    module = {entry["name"]: entry["value"] for entry in prepare["env"]}
-    subprocess.run([*prepare["command"][:-1], script], env={**os.environ, **module}, check=True)
-    [node] = pods("tensorflow-distributed")["containers"]
-    python = next(entry["value"] for entry in node["env"] if entry["name"] == "PYTHONPATH")
-    shown = subprocess.run(
-        [sys.executable, "-c", "import os; print(os.environ.get('TF_CONFIG', 'null'))"],
-        env={**environment, "PYTHONPATH": python.replace("/opt/tf-config", str(folder))},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return json.loads(shown.stdout)
-
-
-NODE = {
-    "JAX_NUM_PROCESSES": "3",
-    "JAX_PROCESS_ID": "2",
-    "JAX_COORDINATOR_ADDRESS": "my-job-node-0-0.my-job:29500",
-}
-
-
-def test_tensorflow_finds_all_workers_and_which_it_is(tmp_path: Path) -> None:
-    assert tf_config(tmp_path, **NODE) == {
-        "cluster": {
-            "worker": [
-                "my-job-node-0-0.my-job:29500",
-                "my-job-node-0-1.my-job:29500",
-                "my-job-node-0-2.my-job:29500",
-            ]
-        },
-        "task": {"type": "worker", "index": 2},
-    }
-
-
-@pytest.mark.parametrize(
-    "environment", [{}, {**NODE, "JAX_NUM_PROCESSES": "1", "JAX_PROCESS_ID": "0"}], ids=["no trainer", "one"]
-)
-def test_tensorflow_on_one_node_needs_no_cluster(tmp_path: Path, environment: dict[str, str]) -> None:
-    assert tf_config(tmp_path, **environment) is None
-
-
-def test_a_tf_config_of_the_jobs_own_stays(tmp_path: Path) -> None:
-    assert tf_config(tmp_path, **NODE, TF_CONFIG='{"task": {}}') == {"task": {}}
 
 
 @pytest.mark.parametrize(

@@ -396,6 +396,19 @@ CASES: tuple[Failing, ...] = (
         torchrun=False,
     ),
     Failing(
+        "a parameter server of TensorFlow",
+        (
+            "raise RuntimeError('failed to connect to all addresses\\nAdditional GRPC error information from "
+            "remote target /job:ps/replica:0/task:0')",
+            "time.sleep(0.05)\nsys.exit('no data')",
+        ),
+        1,
+        1,
+        "no data",
+        3,
+        torchrun=False,
+    ),
+    Failing(
         "a worker of a data loader",
         (
             "time.sleep(0.04)\ntry:\n    raise ChildProcessError('Connection reset by peer')\nexcept OSError as error:\n    raise RuntimeError('DataLoader worker (pid 14) is killed by signal: Killed.') from error",

@@ -37,7 +37,7 @@ def images(runtimes: tuple[catalog.Runtime, ...], name: str) -> list[str]:
 def test_a_stack_installs_the_digest_that_is_known_and_the_tag_where_none_is(catalog_folder: Path) -> None:
     pinned(catalog_folder, TENSORFLOW)
     found = catalog.load(catalog_folder, {})
-    assert images(found, "tensorflow-distributed") == [f"{TENSORFLOW}@{DIGEST}"] * 2
+    assert images(found, "tensorflow-ps") == [f"{TENSORFLOW}@{DIGEST}"] * 3
     assert images(found, "plain") == [BUSYBOX]
     assert images(found, "torch-distributed") == [TORCH]
 

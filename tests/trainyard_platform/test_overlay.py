@@ -123,8 +123,24 @@ def test_changes_reach_the_launcher_and_the_workers_of_mpi() -> None:
 
 def test_an_init_container_with_the_trainers_image_changes_with_it() -> None:
     [key] = changed("horovod-distributed", image=IMAGE)["launcher"]["spec"]["initContainers"]
-    [prepare] = changed("tensorflow-distributed", image=IMAGE)["node"]["spec"]["initContainers"]
-    assert (key["image"], prepare["image"]) == (IMAGE, IMAGE)
+    assert key["image"] == IMAGE
+
+
+def test_image_and_variables_reach_the_chief_and_the_parameter_server_and_what_is_the_nodes_does_not() -> (
+    None
+):
+    found = changed(
+        "tensorflow-ps", image=IMAGE, env={"A": "1"}, resources={"cpu": "8"}, tolerations=[{"key": "a"}]
+    )
+    containers = {name: pod["spec"]["containers"][0] for name, pod in found.items()}
+    assert {name: container["image"] for name, container in containers.items()} == {
+        "chief": IMAGE,
+        "ps": IMAGE,
+        "node": IMAGE,
+    }
+    assert [container["env"][-1] for container in containers.values()] == 3 * [{"name": "A", "value": "1"}]
+    assert [name for name, container in containers.items() if "resources" in container] == ["node"]
+    assert [name for name, pod in found.items() if "tolerations" in pod["spec"]] == ["node"]
 
 
 def test_initializers_stay_as_they_are() -> None:

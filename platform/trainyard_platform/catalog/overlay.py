@@ -1,7 +1,9 @@
 """What a stack changes in one runtime of the catalog, so that no runtime is copied for a stack.
 
 The changes are in the pods that train: the trainer step's and, where that is
-MPI's launcher, those of the job `node`. Initializers stay as they are.
+MPI's launcher, those of the job `node`. A container elsewhere with the trainer's
+own image, such as a parameter server or what prepares the trainer, gets the
+image and the variables. Initializers stay as they are.
 """
 
 import copy
@@ -16,7 +18,9 @@ from ..stack.runtimes import Placement, RuntimeOverlay
 def apply(manifest: Mapping[str, Any], overlay: RuntimeOverlay) -> dict[str, Any]:
     """A copy of the runtime with the changes made."""
     result: dict[str, Any] = copy.deepcopy(dict(manifest))
-    for job in training_jobs(result):
+    training = list(training_jobs(result))
+    images = {container.get("image") for job in training for container in _pod(job)["containers"]}
+    for job in training:
         template = job["template"]["spec"]["template"]
         pod = template["spec"]
         if overlay.topology is not None:
@@ -28,13 +32,18 @@ def apply(manifest: Mapping[str, Any], overlay: RuntimeOverlay) -> dict[str, Any
                 toleration.model_dump(mode="json", exclude_none=True) for toleration in overlay.tolerations
             ]
             pod["tolerations"] = [*pod.get("tolerations", []), *added]
-        images = {container.get("image") for container in pod["containers"]}
         for container in pod["containers"]:
             _container(container, overlay)
             _image(container, overlay)
         for container in pod.get("initContainers", []):
-            # An init container that prepares the trainer with the trainer's own tools.
             if container.get("image") in images:
+                _image(container, overlay)
+    for job in result["spec"]["template"]["spec"]["replicatedJobs"]:
+        if job in training:
+            continue
+        for container in (*_pod(job).get("initContainers", []), *_pod(job)["containers"]):
+            if container.get("image") in images:
+                _env(container, overlay)
                 _image(container, overlay)
     return result
 
@@ -50,6 +59,11 @@ def step(job: Mapping[str, Any]) -> object:
     """The step that a replicated job is, by its label; None without one."""
     metadata = job["template"].get("metadata") or {}
     return (metadata.get("labels") or {}).get(names.ANCESTOR_LABEL)
+
+
+def _pod(job: Mapping[str, Any]) -> dict[str, Any]:
+    pod: dict[str, Any] = job["template"]["spec"]["template"]["spec"]
+    return pod
 
 
 def _place(template: dict[str, Any], placement: Placement) -> None:
@@ -73,10 +87,14 @@ def _image(container: dict[str, Any], overlay: RuntimeOverlay) -> None:
         container["imagePullPolicy"] = str(overlay.image_pull_policy)
 
 
-def _container(container: dict[str, Any], overlay: RuntimeOverlay) -> None:
+def _env(container: dict[str, Any], overlay: RuntimeOverlay) -> None:
     if overlay.env:
         inherited = [entry for entry in container.get("env", []) if entry["name"] not in overlay.env]
         container["env"] = inherited + [{"name": name, "value": value} for name, value in overlay.env.items()]
+
+
+def _container(container: dict[str, Any], overlay: RuntimeOverlay) -> None:
+    _env(container, overlay)
     if overlay.resources:
         # Extended resources must have equal requests and limits; for CPU and
         # memory that gives a training node exactly what it asked for.

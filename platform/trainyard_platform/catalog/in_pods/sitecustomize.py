@@ -43,6 +43,7 @@ COLLECTIVES = (
     "rabit",
     "/collective",
     "collective op",
+    "remote target /job:",
 )
 """By which the type or the message of an exception tells that ranks talked to each other."""
 LOST = (
