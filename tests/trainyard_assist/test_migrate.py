@@ -16,6 +16,8 @@ from trainyard_assist.migrate import convert
 from trainyard_cli.commands import migrate, render, validate
 
 FOLDER = Path(__file__).parent / "migrate"
+WRITTEN_OUT = {"references-tfjob", "tfjob-parameter-servers"}
+"""Cases whose TF_CONFIG stays where the operator would set one."""
 CASES = sorted(path.stem for path in (FOLDER / "cases").glob("*.yaml"))
 CATALOG = FOLDER / "catalog"
 OURS = ("TrainJob", "TrainingRuntime")
@@ -72,7 +74,9 @@ def test_what_comes_out_is_let_in_by_admission_and_can_be_built(case, tmp_path):
     out, err = io.StringIO(), io.StringIO()
     if objects:
         assert validate.run(files, catalog=CATALOG, out=out, err=io.StringIO()) == 0
-        assert json.loads(out.getvalue()) == {"warnings": [], "errors": []}
+        answer = json.loads(out.getvalue())
+        kept = ["spec.trainer.env[1]: TF_CONFIG stays as it is"] if case in WRITTEN_OUT else []
+        assert ([warning.partition(",")[0] for warning in answer["warnings"]], answer["errors"]) == (kept, [])
         assert (render.run(files, catalog=CATALOG, out=io.StringIO(), err=err), err.getvalue()) == (0, "")
 
 
