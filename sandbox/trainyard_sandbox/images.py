@@ -54,6 +54,8 @@ class Base:
     suite: str
     packages: Sequence[str]
     seconds: float = 0.0
+    python: str = "3.11"
+    """The version of its Python, for which wheels are fetched: the suite's."""
 
     def key(self) -> str:
         """A key that changes with the suite and the packages."""
@@ -85,9 +87,11 @@ class Image:
         """Where its Dockerfile is."""
         return PROJECT / self.dockerfile if self.dockerfile else IMAGES / self.name / "Dockerfile"
 
-    def key(self, bases: Mapping[str, Base], toolchain: Toolchain) -> str:
+    def key(self, bases: Mapping[str, Base | Image], toolchain: Toolchain) -> str:
         """A key that changes with everything that goes into the image."""
-        parts = [_RECIPE, self.tag, bases[self.base].key() if self.base else ""]
+        base = bases[self.base] if self.base else None
+        under = base.key(bases, toolchain) if isinstance(base, Image) else base.key() if base else ""
+        parts = [_RECIPE, self.tag, under]
         requirements = [PROJECT / self.wheels] if self.wheels else []
         for path in [self.dockerfile_path, *requirements, *self._project_files()]:
             parts += [str(path.relative_to(PROJECT)), hashlib.sha256(path.read_bytes()).hexdigest()]
@@ -106,7 +110,12 @@ class Image:
                 if path.is_file() and "__pycache__" not in path.parts:
                     yield path
 
-    def fill(self, context: Path, toolchain: Toolchain, log: Path) -> None:
+    def python(self, bases: Mapping[str, Base | Image]) -> str:
+        """The version of Python of what it is built on."""
+        base = bases[self.base] if self.base else None
+        return base.python(bases) if isinstance(base, Image) else base.python if base else Base.python
+
+    def fill(self, context: Path, bases: Mapping[str, Base | Image], toolchain: Toolchain, log: Path) -> None:
         """Put everything that the Dockerfile copies into the folder `context`."""
         shutil.copyfile(self.dockerfile_path, context / "Dockerfile")
         for name in self.binaries:
@@ -122,7 +131,7 @@ class Image:
             shutil.copyfile(requirements, context / requirements.name)
             # All of them are in the file; what it leaves out on purpose is not to come in by another.
             pip = [sys.executable, "-m", "pip", "download", "--quiet", "--require-hashes", "--no-deps"]
-            target_python = ["--only-binary", ":all:", "--python-version", "3.11"]
+            target_python = ["--only-binary", ":all:", "--python-version", self.python(bases)]
             arguments = [*pip, *target_python, "-r", str(requirements), "-d", str(context / "wheels")]
             run_logged(arguments, log, f"fetch the wheels of {self.wheels}", tries=FETCHES)
 
@@ -132,7 +141,7 @@ class Images:
     """Images of `images.yaml`, and how to build them."""
 
     toolchain: Toolchain
-    bases: Mapping[str, Base] = field(default_factory=dict)
+    bases: Mapping[str, Base | Image] = field(default_factory=dict)
     images: Sequence[Image] = ()
 
     @classmethod
@@ -140,9 +149,13 @@ class Images:
         """Those of a sandbox with these parts, from `images.yaml`; with all of them by default."""
         chosen = {None, *parts}
         document: dict[str, Any] = yaml.safe_load((IMAGES / "images.yaml").read_text())
-        bases = {name: Base(name, **entry) for name, entry in document["bases"].items()}
-        images = [Image(name, **entry) for name, entry in document["images"].items()]
-        return cls(toolchain, bases, [image for image in images if image.part in chosen])
+        images = {name: Image(name, **entry) for name, entry in document["images"].items()}
+        used = {image.base for image in images.values()}
+        bases: dict[str, Base | Image] = {
+            **{name: Base(name, **entry) for name, entry in document["bases"].items()},
+            **{name: image for name, image in images.items() if name in used},
+        }
+        return cls(toolchain, bases, [image for image in images.values() if image.part in chosen])
 
     def of(self, parts: Collection[str]) -> Images:
         """Those that are of one of these parts."""
@@ -159,15 +172,24 @@ class Images:
         for image in self.images:
             key = self._key(image)
             if key is None or held.get(image.tag) != key:
-                left.append((image, key))
-        bases = [self.bases[name] for name in self.bases if any(image.base == name for image, _ in left)]
+                left.append(image)
+        under = [self.bases[image.base] for image in left if image.base]
+        lacking = [base for base in under if isinstance(base, Image) and not self._is_archived(base)]
+        made = {image.name: image for image in (*lacking, *left)}
+        used = {image.base for image in made.values()}
+        bases = [base for base in self.bases.values() if isinstance(base, Base) and base.name in used]
         parts = [_part(f"base {base.name}", base.piece(), base.seconds) for base in bases]
         parts += [
-            _part(f"image {image.name}", image.piece(key or _ANY_KEY), image.seconds) for image, key in left
+            _part(f"image {image.name}", image.piece(self._key(image) or _ANY_KEY), image.seconds)
+            for image in made.values()
         ]
-        share = sum(image.seconds for image, _ in left) / sum(image.seconds for image in self.images)
+        share = sum(image.seconds for image in left) / sum(image.seconds for image in self.images)
         unpacked = [Part(_UNPACK, Kind.FINISH, share * _UNPACK_SECONDS)] if left else []
         return [*(part for part in parts if part), *unpacked]
+
+    def _is_archived(self, image: Image) -> bool:
+        key = self._key(image)
+        return key is not None and (cache_dir() / image.piece(key)).exists()
 
     def _key(self, image: Image) -> str | None:
         """None where it depends on what is still to come."""
@@ -193,7 +215,7 @@ class Images:
             SandboxError: As `archived`.
         """
         with _locked():
-            return [self._base(base, progress) for base in self.bases.values()]
+            return [self._base(base, progress) for base in self.bases.values() if isinstance(base, Base)]
 
     def build_ahead(self, progress: Progress) -> None:
         """Build those that need nothing of the toolchain, which may still be building.
@@ -237,13 +259,18 @@ class Images:
             return archive
         arguments: list[str | Path] = []
         if image.base:
-            arguments = ["--build-arg", f"BASE=oci-archive:{self._base(self.bases[image.base], progress)}"]
+            arguments = ["--build-arg", f"BASE=oci-archive:{self._under(self.bases[image.base], progress)}"]
         log = new_log(f"image-{image.name}")
         with progress.step(f"build image {image.name}", f"image {image.name}"), _builder(log) as builder:
-            image.fill(builder.context, self.toolchain, log)
+            image.fill(builder.context, self.bases, self.toolchain, log)
             builder.build(image.tag, arguments, archive)
         _forget_older(archive, image.name)
         return archive
+
+    def _under(self, base: Base | Image, progress: Progress) -> Path:
+        if isinstance(base, Base):
+            return self._base(base, progress)
+        return self._archive(base, base.key(self.bases, self.toolchain), progress)
 
     def _base(self, base: Base, progress: Progress) -> Path:
         archive = cache_dir() / base.piece()
@@ -446,9 +473,10 @@ def context(name: str, folder: Path) -> None:
         SandboxError: If there is no such image, or its wheels can't be fetched.
     """
     toolchain = Toolchain([])
-    images = {image.name: image for image in Images.read(toolchain).images}
+    listed = Images.read(toolchain)
+    images = {image.name: image for image in listed.images}
     if name not in images:
         raise SandboxError(f"NAME={name}: no such image; there are: {', '.join(sorted(images))}")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    images[name].fill(folder, toolchain, new_log(f"context-{name}"))
+    images[name].fill(folder, listed.bases, toolchain, new_log(f"context-{name}"))

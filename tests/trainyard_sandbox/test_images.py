@@ -44,6 +44,38 @@ def test_a_key_changes_with_every_input_and_with_nothing_else(project: Path) -> 
     assert len(set(seen)) == len(seen)
 
 
+def test_an_image_on_another_changes_with_it_and_gets_wheels_for_its_python(project: Path) -> None:
+    base = replace(BASES["debian"], python="3.13")
+    under = Image("under", "u:1", "Dockerfile", base="debian")
+    upon = Image("upon", "o:1", "Dockerfile", base="under", wheels="locked.txt")
+    toolchain = Toolchain([])
+
+    def seen(base: Base, under: Image) -> tuple[str, str]:
+        bases: dict[str, Base | Image] = {"debian": base, "under": under}
+        return upon.key(bases, toolchain), upon.python(bases)
+
+    before, python = seen(base, under)
+    assert python == "3.13"
+    assert seen(replace(base, suite="trixie"), under)[0] != before
+    assert seen(base, replace(under, tag="u:2"))[0] != before
+
+
+def test_what_an_image_is_built_on_is_work_that_is_left_unless_it_is_there(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINYARD_CACHE", str(project / "cache"))
+    under = Image("under", "u:1", "Dockerfile", base="debian", seconds=10.0)
+    upon = Image("upon", "o:1", "Dockerfile", base="under", seconds=20.0)
+    bases: dict[str, Base | Image] = {"debian": replace(BASES["debian"], seconds=40.0), "under": under}
+    listed = Images(Toolchain([]), bases, [upon])
+    built = {part.name: part.seconds for part in listed.parts() if part.kind is Kind.BUILD}
+    assert built == {"base debian": 40.0, "image under": 10.0, "image upon": 20.0}
+    archive = project / "cache" / under.piece(under.key(bases, listed.toolchain))
+    archive.parent.mkdir(parents=True)
+    archive.touch()
+    assert [part.name for part in listed.parts() if part.kind is Kind.BUILD] == ["image upon"]
+
+
 def test_what_holds_nothing_of_the_toolchain_is_built_before_there_is_one(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
