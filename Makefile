@@ -17,7 +17,7 @@ again = for try in 1 2 3; do $(1) && exit 0; echo "Not fetched at try $$try of 3
 unexport PYTHONDONTWRITEBYTECODE
 TRAINYARD := $(BIN)/trainyard
 IN_SANDBOX := $(TRAINYARD) sandbox exec --
-SOURCES := .github/scripts api assist benchmarks cli delivery examples initializers kube operator platform policies sandbox tests
+SOURCES := .github/scripts api assist benchmarks cli delivery examples initializers kube operator platform policies sandbox tests trainers
 
 .PHONY: help
 help: ## Say what there is
@@ -192,7 +192,7 @@ sbom: environment ## What each deliverable is made of: dist/<name>.cdx.json (Cyc
 	done
 
 .PHONY: context
-context: environment ## The build context of an image, as dist/NAME: NAME=operator or initializers
+context: environment ## The build context of an image, as dist/NAME: NAME=operator, initializers or trainers
 	@$(BIN)/python -c 'from pathlib import Path; from trainyard_sandbox.images import context; context("$(NAME)", Path("dist/$(NAME)"))'
 
 .PHONY: lock

@@ -13,7 +13,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).parents[1]
 DEV = "requirements/dev.txt"
-COMMON = ("--quiet", "--python-version", "3.11", "--generate-hashes")
+COMMON = ("--quiet", "--generate-hashes")
 PLAIN = ("--no-emit-index-url", "--no-annotate", "--no-header")
 
 
@@ -26,6 +26,8 @@ class Lock:
     """What is installed from it."""
     arguments: tuple[str, ...]
     """Of `uv pip compile`: what to resolve, and how."""
+    python: str = "3.11"
+    """The version that they are installed with."""
 
     @property
     def within_dev(self) -> bool:
@@ -64,6 +66,12 @@ LOCKS = (
         "the sandbox's image of that name, without what the overrides leave out",
         ("requirements/tensorflow.in", "--override", "requirements/tensorflow-overrides.in"),
     ),
+    Lock(
+        "trl",
+        "the trainers' image, beside PyTorch and NumPy, which are its base's",
+        ("requirements/trl.in", "--override", "requirements/trl.base"),
+        python="3.13",
+    ),
 )
 """All that is locked, in this order: the parts of `dev.txt` come after it."""
 
@@ -75,7 +83,7 @@ def main() -> None:
     upgrades = [f"--upgrade-package={package}" for package in parser.parse_args().upgrade]
     uv = [str(Path(sys.executable).parent / "uv"), "pip", "compile", *COMMON, *PLAIN, *upgrades]
     for lock in LOCKS:
-        command = [*uv, *lock.arguments, "-o", f"requirements/{lock.name}.txt"]
+        command = [*uv, "--python-version", lock.python, *lock.arguments, "-o", f"requirements/{lock.name}.txt"]
         subprocess.run(command, cwd=PROJECT, check=True)
 
 

@@ -12,7 +12,7 @@ import pytest
 from trainyard_api import names
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("api", "assist", "cli", "delivery", "kube", "operator", "platform", "policies")
+ROOMS = ("api", "assist", "cli", "delivery", "kube", "operator", "platform", "policies", "trainers")
 PLURALS = {names.TRAINJOBS, names.TRAINING_RUNTIMES, names.CLUSTER_TRAINING_RUNTIMES, names.JOBSETS}
 
 
@@ -67,6 +67,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "platform": GOAL,
     "policies": GOAL,
     "sandbox": GOAL,
+    "trainers": GOAL,
 }
 """The most refused names in 1,000 bindings of a package. A ceiling only falls."""
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)

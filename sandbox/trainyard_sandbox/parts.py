@@ -16,6 +16,7 @@ PARTS: Final[Mapping[str, str]] = {
     "jax-xgboost": "the image of the runtimes for JAX and XGBoost",
     "tensorflow": "the image of the runtimes for TensorFlow",
     "initializers": "the image that fetches datasets and models",
+    "trainers": "the image that post-trains language models",
 }
 """What each is, by name."""
 ALL: Final = "all"

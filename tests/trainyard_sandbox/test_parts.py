@@ -12,11 +12,17 @@ def test_parts_are_named_one_by_one_or_all_at_once() -> None:
     assert named([]) == ()
     assert named(["mpi", "volcano", "mpi"]) == ("volcano", "mpi")
     assert named(["all"]) == tuple(PARTS)
-    assert lacking(["volcano", "mpi"]) == ("coscheduling", "jax-xgboost", "tensorflow", "initializers")
+    assert lacking(["volcano", "mpi"]) == (
+        "coscheduling",
+        "jax-xgboost",
+        "tensorflow",
+        "initializers",
+        "trainers",
+    )
 
 
 def test_a_name_that_is_none_is_told_which_there_are() -> None:
-    with pytest.raises(ValueError, match=r"'mpich': there are volcano, .*, initializers, all"):
+    with pytest.raises(ValueError, match=r"'mpich': there are volcano, .*, trainers, all"):
         named(["mpich"])
 
 
@@ -35,6 +41,6 @@ def test_a_sandbox_has_what_is_of_no_part_and_what_was_asked_for() -> None:
     assert everything - held() == {
         *("volcano", "volcano-scheduler", "volcano-controller-manager", "volcano-webhook-manager"),
         *("scheduler-plugins", "scheduler-plugins-scheduler", "scheduler-plugins-controller"),
-        *("mpi", "jax-xgboost", "tensorflow", "initializers"),
+        *("mpi", "jax-xgboost", "tensorflow", "initializers", "trainers"),
     }
     assert held("mpi") - held() == {"mpi"}

@@ -1,0 +1,70 @@
+"""Whether a method can train on a dataset."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainyard_trainers import columns
+from trainyard_trainers.failures import InvalidArgument, InvalidDataset
+from trainyard_trainers.settings import Dpo, Grpo, Settings, Sft
+
+from .models import model
+
+CHAT = [{"role": "user", "content": "2 plus 2?"}]
+
+
+@pytest.mark.parametrize(
+    ("settings", "first"),
+    [
+        (Sft(), {"text": "a"}),
+        (Sft(), {"prompt": "a", "completion": "b", "id": 1}),
+        (Dpo(), {"chosen": "a", "rejected": "b"}),
+        (Dpo(), {"prompt": "a", "chosen": "a", "rejected": "b"}),
+        (Grpo(reward=("a:b",)), {"prompt": "a", "answer": 4}),
+    ],
+)
+def test_it_has_the_columns_that_the_method_needs(settings: Settings, first: dict[str, Any]) -> None:
+    columns.check(settings, list(first), first)
+
+
+@pytest.mark.parametrize(
+    ("settings", "needs"),
+    [
+        (Sft(), "sft needs the column messages or prompt and completion or text"),
+        (Dpo(), "dpo needs the columns chosen and rejected"),
+        (Grpo(reward=("a:b",)), "grpo needs the column prompt"),
+    ],
+)
+def test_what_it_lacks_is_told_with_what_it_has(settings: Settings, needs: str) -> None:
+    with pytest.raises(InvalidDataset) as caught:
+        columns.check(settings, ["output", "instruction"], {"instruction": "a", "output": "b"})
+    assert str(caught.value) == f"InvalidDataset: /workspace/dataset: {needs}; it has instruction, output"
+
+
+def test_an_empty_one_is_told() -> None:
+    with pytest.raises(InvalidDataset, match="/workspace/dataset: split train has no rows"):
+        columns.check(Sft(), ["text"], None)
+
+
+def test_messages_need_a_template_of_the_model_or_of_the_job(tmp_path: Path) -> None:
+    def check(folder: Path, template: str = "") -> None:
+        settings = Sft(model=str(folder), chat_template_path=template)
+        columns.check(settings, ["messages"], {"messages": CHAT})
+
+    check(model(tmp_path / "with", template="{{ messages }}"))
+    without = model(tmp_path / "without")
+    check(without, "chat.jinja")
+    with pytest.raises(InvalidDataset, match=r"messages holds messages, and .*/without has no chat template"):
+        check(without)
+    (without / "chat_template.jinja").touch()
+    check(without)
+
+
+def test_a_template_is_read_from_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "chat.jinja"
+    file.write_text("{{ messages }}")
+    assert columns.template(Sft(chat_template_path=str(file))) == "{{ messages }}"
+    assert columns.template(Sft()) is None
+    with pytest.raises(InvalidArgument, match=r"chat_template_path=.*: .*No such file"):
+        columns.template(Sft(chat_template_path=str(tmp_path / "none")))
