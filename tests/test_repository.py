@@ -138,6 +138,13 @@ def test_the_trainjob_of_an_example_runs_the_script_beside_it(example: str) -> N
     assert trainjob["spec"]["trainer"]["command"][-1] == (folder / "train.py").read_text()
 
 
+@pytest.mark.parametrize("method", ["sft", "dpo", "grpo"])
+def test_the_trainjobs_of_post_training_make_what_the_script_beside_them_makes(method: str) -> None:
+    folder = PROJECT / "examples" / "post-training"
+    trainjob = yaml.safe_load((folder / f"{method}.yaml").read_text())
+    assert trainjob["spec"]["trainer"]["command"][-1] == (folder / "make.py").read_text()
+
+
 def test_no_cloud_is_in_the_environment_in_which_pulumi_looks_for_plugins() -> None:
     """Pulumi downloads the plugin of every package that it finds there (docs/adr/0010)."""
     locked = (PROJECT / "requirements" / "dev.txt").read_text()

@@ -55,6 +55,7 @@ def test_the_guides_rule_holds_in_files(clone: Path) -> None:
         "mlx",
         "tensorflow",
         "torchtune",
+        "trl",
         "xgboost",
     }
 

@@ -15,6 +15,7 @@ KNOWN: Final[Mapping[str, str | None]] = {
     "tensorflow": None,
     "torch": "torch",
     "torchtune": "torch",
+    "trl": "torch",
     "xgboost": "xgboost",
 }
 """None where a job needs only the number of nodes."""
