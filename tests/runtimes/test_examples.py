@@ -4,6 +4,7 @@ A runtime that is added needs no expectation here, only a header and an example.
 `make generate` writes the expectations of those that have one.
 """
 
+import json
 from collections.abc import Iterable
 from datetime import date
 from io import StringIO
@@ -14,7 +15,7 @@ from kubeflow.trainer.backends.kubernetes import utils
 from kubeflow_trainer_api import models  # type: ignore[import-untyped]
 
 from tests.support.checked_in import hold
-from trainyard_api import documents
+from trainyard_api import documents, names
 from trainyard_assist.render import render
 from trainyard_cli.commands import lint, validate
 from trainyard_platform.catalog import files as catalog
@@ -27,11 +28,18 @@ CATALOG = sorted(FOLDER.glob("*/*.yaml"))
 GOLDEN = Path(__file__).parent / "golden"
 SHIPPED = [path for path in CATALOG if (GOLDEN / f"{path.stem}.yaml").exists()]
 
+WARNED = 'ClusterTrainingRuntime "{}" is deprecated'
+
 every_runtime = pytest.mark.parametrize("path", CATALOG, ids=lambda path: path.stem)
 
 
 def example(path: Path) -> tuple[documents.Document, ...]:
     return documents.parse(catalog_header.parse(path.read_text()).example, f"{path.stem}-example.yaml")
+
+
+def is_deprecated(path: Path) -> bool:
+    labels = catalog.read(path).manifest["metadata"]["labels"]
+    return bool(labels.get(names.SUPPORT_LABEL) == names.SUPPORT_DEPRECATED)
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
@@ -50,9 +58,20 @@ def test_admission_lets_it_and_its_example_in(path: Path, tmp_path: Path) -> Non
     job.write_text(catalog_header.parse(path.read_text()).example)
     for files in ([path], [path, job]):
         out, err = StringIO(), StringIO()
-        answer = (validate.run(files, catalog=tmp_path, out=out, err=err), out.getvalue())
-        assert answer == (0, '{\n  "warnings": [],\n  "errors": []\n}\n')
+        code, answer = validate.run(files, catalog=tmp_path, out=out, err=err), json.loads(out.getvalue())
+        warned = [WARNED.format(path.stem) in warning for warning in answer["warnings"]]
+        assert (code, warned, answer["errors"]) == (0, [True] * is_deprecated(path), [])
         assert err.getvalue().startswith("Not tried: ")
+
+
+def test_a_deprecated_runtime_names_its_successor() -> None:
+    deprecated = {
+        path.stem: catalog_header.parse(path.read_text()).about for path in CATALOG if is_deprecated(path)
+    }
+    stems = {path.stem for path in CATALOG}
+    for name, about in deprecated.items():
+        _, _, why = about.partition("Deprecated: ")
+        assert any(other in why for other in stems - deprecated.keys()), name
 
 
 @every_runtime

@@ -7,6 +7,8 @@ copy, with a name, a purpose and an image of its own.
 import re
 from collections.abc import Collection
 
+from trainyard_api import names
+
 from . import header as headers
 from . import overlay
 from .files import Runtime
@@ -43,7 +45,8 @@ def text(
         for old in _images(source):
             body = _replaced(body, " +image: ", old, image)
         example = re.sub(r"^( +image: ).*$", rf"\g<1>{image}", example, flags=re.MULTILINE)
-    for key in without:
+    # What is going away is the copied one.
+    for key in (*without, names.SUPPORT_LABEL):
         body = re.sub(rf"^    {re.escape(key)}:.*\n(?:     .*\n)*", "", body, flags=re.MULTILINE)
     # It has become empty.
     body = re.sub(r"^  annotations:\n(?!    )", "", body, flags=re.MULTILINE)
