@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from tests.support.cluster import Cluster, Object, runtime
+from tests.support.cluster import Cluster, Object, add, runtime
 from tests.support.patience import LEARNED, STARTED, eventually
 
 pytestmark = pytest.mark.sandbox(area="runtimes")
@@ -22,6 +22,7 @@ def job(name: str, of: str, **trainer: object) -> Object:
 
 
 def test_tensorflow_has_all_workers_by_name_and_which_it_is(platform: Cluster) -> None:
+    add(platform.name, "tensorflow")
     script = "import os; print(os.environ['TF_CONFIG'])"
     platform.apply(job("strategy", "tensorflow-distributed", command=["python", "-c", script]))
     platform.wait_for_condition("strategy", "Complete", within=LEARNED)

@@ -6,11 +6,16 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.cluster import Cluster, Object
+from tests.support.cluster import Cluster, Object, add
 from tests.support.patience import LEARNED, STARTED, eventually
 from trainyard_sandbox.paths import PROJECT
 
 pytestmark = [pytest.mark.sandbox(area="runtimes"), pytest.mark.long]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def image(platform: Cluster) -> None:
+    add(platform.name, "tensorflow")
 
 ALONE = """
 import json, os

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import Cluster, Object, emptied, runtime, trainjob
+from tests.support.cluster import Cluster, Object, add, emptied, runtime, trainjob
 from tests.support.patience import eventually
 
 pytestmark = pytest.mark.sandbox(area="explain")
@@ -213,6 +213,8 @@ def on(runtime: str, script: str) -> Object:
 def test_without_torchrun_too_a_missing_module_is_told_once_and_not_tried_again(
     namespace: Cluster, runtime: str
 ) -> None:
+    if runtime == "tensorflow-distributed":
+        add(namespace.name, "tensorflow")
     namespace.apply(on(runtime, "import no_such"))
     namespace.wait_for_condition("fails", "Failed")
     namespace.kubectl("delete", "pods", "--all", "--wait")

@@ -19,6 +19,7 @@ import yaml
 
 from tests.harness import rights
 from tests.harness.leftovers import note
+from tests.harness.phases import with_parts
 from trainyard_sandbox.cluster import Sandbox
 from trainyard_sandbox.isolation import cgroup_processes
 from trainyard_sandbox.paths import PROJECT, Instance
@@ -76,10 +77,15 @@ def trainyard(*arguments: str, check: bool = True, timeout: float = 900) -> subp
 
 
 def up(name: str, *arguments: str) -> None:
-    """Bring a sandbox of this name up with every part, anew whatever was left of an earlier one."""
+    """Bring a sandbox of this name up as tests have it, anew whatever was left of an earlier one."""
     note(name)
     trainyard("sandbox", "down", "--name", name)
-    trainyard("sandbox", "up", "--name", name, "--with", "all", *arguments, timeout=4500)
+    trainyard("sandbox", "up", "--name", name, *with_parts(), *arguments, timeout=4500)
+
+
+def add(name: str, part: str) -> None:
+    """Add a part to the sandbox that it does not have from its start; build it if it is not built."""
+    trainyard("sandbox", "up", "--name", name, *with_parts([part]), timeout=4500)
 
 
 def down(name: str) -> None:
