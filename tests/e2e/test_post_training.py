@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.sandbox(area="runtimes"), pytest.mark.long]
 def image(platform: Cluster) -> None:
     add(platform.name, "trainers")
 
+
 ASKED = """
 import sys
 from peft import AutoPeftModelForCausalLM

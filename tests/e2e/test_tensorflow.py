@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.sandbox(area="runtimes"), pytest.mark.long]
 def image(platform: Cluster) -> None:
     add(platform.name, "tensorflow")
 
+
 ALONE = """
 import json, os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")

@@ -36,7 +36,7 @@ CORE_TOOLS: Final = ("trainer-controller", "kueue", "trainer", "jobset", "volcan
 
 
 PARTS: Final = ("volcano", "coscheduling", "mpi", "jax-xgboost", "initializers")
-"""What a sandbox of tests has from its start; a test that needs another part adds it, some hundred MiB each."""
+"""What a sandbox of tests has from its start; a test adds what else it needs, of some hundred MiB each."""
 
 
 def with_parts(parts: Sequence[str] = PARTS) -> list[str]:
