@@ -10,7 +10,7 @@ from trainyard_platform.errors import PlatformError
 from trainyard_platform.parts.accelerators import component as accelerators
 from trainyard_platform.parts.coscheduling import component as coscheduling
 from trainyard_platform.parts.data_cache import component as data_cache
-from trainyard_platform.parts.jobset.component import JobSetArgs
+from trainyard_platform.parts.jobset import component as jobset
 from trainyard_platform.parts.kueue import manifests as kueue
 from trainyard_platform.parts.operator import endpoints as operator
 from trainyard_platform.parts.tenants import manifests as tenant_manifests
@@ -40,7 +40,7 @@ def tenant(**changes: Any) -> Tenant:
 @pytest.mark.parametrize(
     "name",
     [
-        *(accelerators.NAMESPACE, coscheduling.NAMESPACE, data_cache.NAMESPACE, JobSetArgs.namespace),
+        *(accelerators.NAMESPACE, coscheduling.NAMESPACE, data_cache.NAMESPACE, jobset.NAMESPACE),
         *(names.KUBEFLOW_NAMESPACE, kueue.NAMESPACE, names.SYSTEM_NAMESPACE, volcano.NAMESPACE),
         *("default", "kube-system", "kube-public", "openshift-ingress"),
     ],

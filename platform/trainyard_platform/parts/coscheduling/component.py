@@ -4,21 +4,18 @@ The scheduler has upstream's default plugins and Coscheduling, but none of the
 chart's others: these need CRDs and permissions of their own.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 
-from ...artifacts import Artifacts, Chart
+from ...artifacts import Chart
 from ...assembly import Assembly, Served
 from ...charts import helm
 from ...objects import manifest
 from ...objects.declare import declare
 from ...objects.protection import Ports
+from ...stack.coscheduling import Coscheduling as Settings
 from ...stack.pod_settings import Controllers
-from ...stack.settings import StackSettings
-from ...stack.value_types import ComputeResources
 from ..crds.component import Crds
 
 RELEASE = "scheduler-plugins"
@@ -29,79 +26,63 @@ SCHEDULER = "scheduler-plugins-scheduler"
 _REPOSITORY = "registry.k8s.io/scheduler-plugins"
 
 
-@dataclass(frozen=True, kw_only=True)
-class CoschedulingArgs:
-    """What the Coscheduling component needs from the stack."""
-
-    chart: Chart
-    scheduler_image: str
-    controller_image: str
-    replicas: int
-    resources: ComputeResources
-    values: Mapping[str, Any]
-    """Further values of the chart."""
-    controllers: Controllers
-    after: Sequence[pulumi.Resource] = ()
-
-    @classmethod
-    def of(
-        cls, stack: StackSettings, artifacts: Artifacts, *, after: Sequence[pulumi.Resource]
-    ) -> "CoschedulingArgs":
-        """What the stack says, with the pinned images where it names no registry."""
-        settings = stack.coscheduling
-        repository = settings.image_repository or artifacts.registry(_REPOSITORY)
-        version = artifacts.version("scheduler-plugins")
-        return cls(
-            chart=artifacts.chart("scheduler-plugins"),
-            scheduler_image=f"{repository}/kube-scheduler:{version}",
-            controller_image=f"{repository}/controller:{version}",
-            replicas=settings.replicas,
-            resources=settings.resources,
-            values=settings.values,
-            controllers=stack.controllers,
-            after=after,
-        )
-
-
 class Coscheduling(pulumi.ComponentResource):
     """Installs the second scheduler and its controller, and waits until they run."""
 
     served: Served
 
-    def __init__(self, name: str, args: CoschedulingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        opts: pulumi.ResourceOptions,
+        *,
+        settings: Settings,
+        chart: Chart,
+        repository: str,
+        version: str,
+        controllers: Controllers,
+        after: list[pulumi.Resource],
+    ) -> None:
         super().__init__("trainyard:platform:Coscheduling", name, {}, opts)
-        namespace = declare(
-            manifest.namespace(NAMESPACE),
-            pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
-            NAMESPACE,
-        )
+        inside = pulumi.ResourceOptions(parent=self, depends_on=after)
+        namespace = declare(manifest.namespace(NAMESPACE), inside, NAMESPACE)
         both = {
-            "replicaCount": args.replicas,
-            "leaderElect": args.replicas > 1,
-            "resources": helm.resources(args.resources),
+            "replicaCount": settings.replicas,
+            "leaderElect": settings.replicas > 1,
+            "resources": helm.resources(settings.resources),
         }
         values: dict[str, Any] = {
-            "scheduler": {"name": SCHEDULER, "image": args.scheduler_image, **both},
-            "controller": {"image": args.controller_image, **both},
+            "scheduler": {"name": SCHEDULER, "image": f"{repository}/kube-scheduler:{version}", **both},
+            "controller": {"image": f"{repository}/controller:{version}", **both},
             # Coscheduling sorts the queue itself, and a queue is sorted by one plugin.
             "plugins": {"enabled": ["Coscheduling"], "disabled": ["PrioritySort"]},
         }
         helm.install(
             RELEASE,
-            args.chart,
+            chart,
             NAMESPACE,
             values,
-            pulumi.ResourceOptions(parent=self, depends_on=[namespace, *args.after]),
-            controllers=args.controllers,
-            further=helm.Further("coscheduling", args.values),
+            pulumi.ResourceOptions(parent=self, depends_on=[namespace, *after]),
+            controllers=controllers,
+            further=helm.Further("coscheduling", settings.values),
         )
         self.served = Served(NAMESPACE, namespace, PORTS)
         self.register_outputs({})
 
 
 def install(assembly: Assembly) -> None:
-    """Install coscheduling, if the stack has it."""
-    if not assembly.stack.coscheduling.enabled:
+    """Install coscheduling, if the stack has it, with the pinned images if it names no repository."""
+    stack, artifacts = assembly.stack, assembly.artifacts
+    if not stack.coscheduling.enabled:
         return
-    args = CoschedulingArgs.of(assembly.stack, assembly.artifacts, after=assembly.after(Crds))
-    assembly.served.append(assembly.add(Coscheduling("coscheduling", args, assembly.options)).served)
+    coscheduling = Coscheduling(
+        "coscheduling",
+        assembly.options,
+        settings=stack.coscheduling,
+        chart=artifacts.chart("scheduler-plugins"),
+        repository=stack.coscheduling.image_repository or artifacts.registry(_REPOSITORY),
+        version=artifacts.version("scheduler-plugins"),
+        controllers=stack.controllers,
+        after=assembly.after(Crds),
+    )
+    assembly.served.append(assembly.add(coscheduling).served)
