@@ -4,8 +4,6 @@ Not by `pulumi-azure-native`: for the same node pools its Python package is twic
 as large.
 """
 
-from dataclasses import dataclass
-
 import pulumi
 import pulumi_azure as azure
 from pulumi_azure import containerservice, proximity
@@ -20,14 +18,6 @@ WHATEVER_IT_COSTS = -1.0
 DRIVER = {GpuDriver.INSTALL: "Install", GpuDriver.NONE: "None"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class PoolArgs:
-    """The pool, and the cluster that its nodes join."""
-
-    pool: NodePool
-    cluster: Aks
-
-
 def provider(cluster: Aks) -> pulumi.ProviderResource:
     """The connection to Azure; credentials come from the environment."""
     features = azure.ProviderFeaturesArgs()
@@ -40,17 +30,16 @@ def provider(cluster: Aks) -> pulumi.ProviderResource:
 class Pool(pulumi.ComponentResource):
     """Makes the node pool of one pool."""
 
-    def __init__(self, name: str, args: PoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, opts: pulumi.ResourceOptions, *, pool: NodePool, cluster: Aks) -> None:
         super().__init__("trainyard:platform:AksPool", name, {}, opts)
-        pool = args.pool
         spot = pool.capacity_type is CapacityType.SPOT
         gpus = pool.accelerator is not None and pool.accelerator.resource == NVIDIA_GPU
-        placement_group = _placement(name, pool, args.cluster, self) if pool.compact_placement else None
+        placement_group = _placement(name, pool, cluster, self) if pool.compact_placement else None
         containerservice.KubernetesClusterNodePool(
             name,
             name=name,
-            kubernetes_cluster_id=args.cluster.id,
-            vnet_subnet_id=args.cluster.subnet,
+            kubernetes_cluster_id=cluster.id,
+            vnet_subnet_id=cluster.subnet,
             mode="User",
             vm_size=pool.machine.type,
             os_sku=pool.machine.image,

@@ -15,8 +15,8 @@ from trainyard_api.pools import NODE_GROUPS, NodePool, Provider
 from ...assembly import Assembly
 from ...errors import PlatformError
 from ...stack.node_pools import Clouds
-from .karpenter import KarpenterPool, KarpenterPoolArgs
-from .kwok import KwokPool, KwokPoolArgs
+from .karpenter import KarpenterPool
+from .kwok import KwokPool
 
 
 def install(assembly: Assembly) -> None:
@@ -50,10 +50,9 @@ def provide(
     connections: dict[Provider, pulumi.ProviderResource] = {}
     for name, pool in pools.items():
         if pool.provider is Provider.KWOK:
-            KwokPool(name, KwokPoolArgs(pool=pool), on_cluster)
+            KwokPool(name, on_cluster, pool=pool)
         if pool.provider is Provider.KARPENTER and clouds.karpenter:
-            karpenter = KarpenterPoolArgs(pool=pool, cluster=clouds.karpenter, deleted_with=deleted_with)
-            KarpenterPool(name, karpenter, on_cluster)
+            KarpenterPool(name, on_cluster, pool=pool, cluster=clouds.karpenter, deleted_with=deleted_with)
         if node_groups and pool.provider in NODE_GROUPS:
             cluster = getattr(clouds, pool.provider)
             cloud = package(pool.provider)
@@ -62,7 +61,7 @@ def provide(
             on_cloud = pulumi.ResourceOptions(
                 providers=[connections[pool.provider]], protect=pool.protect or None
             )
-            cloud.Pool(name, cloud.PoolArgs(pool=pool, cluster=cluster), on_cloud)
+            cloud.Pool(name, on_cloud, pool=pool, cluster=cluster)
 
 
 def package(provider: Provider) -> ModuleType:

@@ -4,8 +4,6 @@ Not by `pulumi-eks`: it creates node groups inside its plugin, where neither
 tests nor policies see what they consist of.
 """
 
-from dataclasses import dataclass
-
 import pulumi
 import pulumi_aws as aws
 from pulumi_aws import ec2, eks
@@ -19,14 +17,6 @@ IMAGES = {NVIDIA_GPU: "AL2023_x86_64_NVIDIA", "aws.amazon.com/neuron": "AL2023_x
 PLAIN_IMAGE = "AL2023_x86_64_STANDARD"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PoolArgs:
-    """The pool, and the cluster that its nodes join."""
-
-    pool: NodePool
-    cluster: Eks
-
-
 def provider(cluster: Eks) -> pulumi.ProviderResource:
     """The connection to AWS; credentials come from the environment."""
     connection: pulumi.ProviderResource = aws.Provider("aws", region=cluster.region)
@@ -36,20 +26,19 @@ def provider(cluster: Eks) -> pulumi.ProviderResource:
 class Pool(pulumi.ComponentResource):
     """Makes the node group of one pool."""
 
-    def __init__(self, name: str, args: PoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, opts: pulumi.ResourceOptions, *, pool: NodePool, cluster: Eks) -> None:
         super().__init__("trainyard:platform:EksPool", name, {}, opts)
-        pool = args.pool
-        placement_group = _placement(f"{args.cluster.name}-{name}", self) if pool.compact_placement else None
+        placement_group = _placement(f"{cluster.name}-{name}", self) if pool.compact_placement else None
         template = ec2.LaunchTemplate(
             name,
-            name=f"{args.cluster.name}-{name}",
+            name=f"{cluster.name}-{name}",
             update_default_version=True,
             # Pods must not use the node's own credentials.
             metadata_options=ec2.LaunchTemplateMetadataOptionsArgs(
                 http_endpoint="enabled", http_tokens="required", http_put_response_hop_limit=1
             ),
             block_device_mappings=_disks(pool),
-            network_interfaces=_interfaces(pool, args.cluster),
+            network_interfaces=_interfaces(pool, cluster),
             placement=placement_group,
             capacity_reservation_specification=_reservation(pool),
             opts=pulumi.ResourceOptions(parent=self),
@@ -57,9 +46,9 @@ class Pool(pulumi.ComponentResource):
         eks.NodeGroup(
             name,
             node_group_name=name,
-            cluster_name=args.cluster.name,
-            node_role_arn=args.cluster.node_role,
-            subnet_ids=[args.cluster.subnets[zone] for zone in pool.zones or args.cluster.subnets],
+            cluster_name=cluster.name,
+            node_role_arn=cluster.node_role,
+            subnet_ids=[cluster.subnets[zone] for zone in pool.zones or cluster.subnets],
             instance_types=[pool.machine.type or ""],
             ami_type=pool.machine.image or _image(pool),
             release_version=pool.machine.version,

@@ -1,7 +1,5 @@
 """Nodes of a node pool of GKE, by the package pulumi-gcp."""
 
-from dataclasses import dataclass
-
 import pulumi
 import pulumi_gcp as gcp
 from pulumi_gcp import container
@@ -19,14 +17,6 @@ AS_SOON_AS_ANNOUNCED = f"{28 * 86400}s"
 """Google announces such work 28 days ahead."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PoolArgs:
-    """The pool, and the cluster that its nodes join."""
-
-    pool: NodePool
-    cluster: Gke
-
-
 def provider(cluster: Gke) -> pulumi.ProviderResource:
     """The connection to Google Cloud; credentials come from the environment."""
     connection: pulumi.ProviderResource = gcp.Provider("gcp", project=cluster.project)
@@ -36,24 +26,23 @@ def provider(cluster: Gke) -> pulumi.ProviderResource:
 class Pool(pulumi.ComponentResource):
     """Makes the node pool of one pool."""
 
-    def __init__(self, name: str, args: PoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, opts: pulumi.ResourceOptions, *, pool: NodePool, cluster: Gke) -> None:
         super().__init__("trainyard:platform:GkePool", name, {}, opts)
-        pool = args.pool
         container.NodePool(
             name,
             name=name,
-            project=args.cluster.project,
-            location=args.cluster.location,
-            cluster=args.cluster.name,
+            project=cluster.project,
+            location=cluster.location,
+            cluster=cluster.name,
             node_locations=list(pool.zones),
             node_count=None if pool.elastic else pool.nodes // len(pool.zones),
             initial_node_count=_first(pool) if pool.elastic else None,
             autoscaling=_autoscaling(pool) if pool.elastic else None,
             placement_policy=_placement(pool),
-            network_config=_networks(pool, args.cluster),
+            network_config=_networks(pool, cluster),
             version=pool.machine.version,
             maintenance_policies=[_version_stays()] if pool.machine.version else None,
-            node_config=_node(name, pool, args.cluster),
+            node_config=_node(name, pool, cluster),
             opts=pulumi.ResourceOptions(
                 parent=self,
                 delete_before_replace=True,

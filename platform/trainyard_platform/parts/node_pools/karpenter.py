@@ -6,8 +6,6 @@ there; so a pool that leaves the stack file is deleted, but with the whole
 stack it is not (`objects.retention`): it creates no more nodes than jobs ask for.
 """
 
-from dataclasses import dataclass
-
 import pulumi
 
 from trainyard_api.pools import NodePool
@@ -18,27 +16,21 @@ from ...stack.node_pools import Karpenter
 from . import karpenter_manifests
 
 
-@dataclass(frozen=True, kw_only=True)
-class KarpenterPoolArgs:
-    """The pool, and the cluster's Karpenter."""
-
-    pool: NodePool
-    cluster: Karpenter
-    deleted_with: pulumi.Resource
-    """What is removed only with the whole stack: the pool then stays."""
-
-
 class KarpenterPool(pulumi.ComponentResource):
     """Declares one pool."""
 
     def __init__(
-        self, name: str, args: KarpenterPoolArgs, opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        opts: pulumi.ResourceOptions,
+        *,
+        pool: NodePool,
+        cluster: Karpenter,
+        deleted_with: pulumi.Resource,
     ) -> None:
         super().__init__("trainyard:platform:KarpenterPool", name, {}, opts)
         before: list[pulumi.Resource] = []
-        for manifest in karpenter_manifests.manifests(name, args.pool, args.cluster):
-            options = pulumi.ResourceOptions(
-                parent=self, depends_on=list(before), deleted_with=args.deleted_with
-            )
+        for manifest in karpenter_manifests.manifests(name, pool, cluster):
+            options = pulumi.ResourceOptions(parent=self, depends_on=list(before), deleted_with=deleted_with)
             before.append(declare(annotated(manifest, KEPT), options))
         self.register_outputs({})

@@ -4,9 +4,6 @@ A node's capacity is in its status, which an apply to an existing node leaves
 alone: a changed machine or accelerator replaces the node.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import pulumi
 
 from trainyard_api.pools import NodePool
@@ -15,27 +12,16 @@ from ...objects.declare import declare
 from . import manifests
 
 
-@dataclass(frozen=True, kw_only=True)
-class KwokPoolArgs:
-    """The pool."""
-
-    pool: NodePool
-    after: Sequence[pulumi.Resource] = ()
-
-
 class KwokPool(pulumi.ComponentResource):
     """Declares the nodes of one pool."""
 
-    def __init__(self, name: str, args: KwokPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, opts: pulumi.ResourceOptions, *, pool: NodePool) -> None:
         super().__init__("trainyard:platform:KwokPool", name, {}, opts)
-        for manifest in manifests.nodes(name, args.pool):
+        for manifest in manifests.nodes(name, pool):
             declare(
                 manifest,
                 pulumi.ResourceOptions(
-                    parent=self,
-                    depends_on=list(args.after),
-                    replace_on_changes=["status"],
-                    delete_before_replace=True,
+                    parent=self, replace_on_changes=["status"], delete_before_replace=True
                 ),
             )
         self.register_outputs({})
