@@ -7,9 +7,6 @@ after the operator and are deleted before it: with nobody to answer, no TrainJob
 could be written, suspended or changed.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import pulumi
 
 from trainyard_api import names
@@ -22,27 +19,21 @@ from . import manifests
 from .manifests import CA_BUNDLES, WebhookSettings
 
 
-@dataclass(frozen=True, kw_only=True)
-class AdmissionArgs:
-    """What is asked, and who has to answer before anybody asks."""
-
-    webhooks: WebhookSettings
-    after: Sequence[pulumi.Resource]
-
-
 class Admission(pulumi.ComponentResource):
     """Points the API server to the operator's webhooks, and waits until it trusts them."""
 
-    def __init__(self, name: str, args: AdmissionArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self, name: str, opts: pulumi.ResourceOptions, *, webhooks: WebhookSettings, operator: Operator
+    ) -> None:
         super().__init__("trainyard:platform:Admission", name, {}, opts)
         last = pulumi.ResourceOptions(
             parent=self,
-            depends_on=list(args.after),
+            depends_on=[operator],
             ignore_changes=[CA_BUNDLES],
             custom_timeouts=pulumi.CustomTimeouts(create="3m", update="3m"),
         )
-        declare(manifests.mutating(args.webhooks), last, names.MUTATING_WEBHOOKS)
-        declare(manifests.validating(args.webhooks), last, names.VALIDATING_WEBHOOKS)
+        declare(manifests.mutating(webhooks), last, names.MUTATING_WEBHOOKS)
+        declare(manifests.validating(webhooks), last, names.VALIDATING_WEBHOOKS)
         self.register_outputs({})
 
 
@@ -57,4 +48,4 @@ def install(assembly: Assembly) -> None:
         policies=assembly.rules is not None,
         queued=kueue.namespace_selector if kueue.enabled and not stack.queues_hold_jobsets else None,
     )
-    Admission("admission", AdmissionArgs(webhooks=webhooks, after=[operator]), assembly.options)
+    Admission("admission", assembly.options, webhooks=webhooks, operator=operator)

@@ -1,7 +1,7 @@
 """The operator's objects: account, permissions, configuration, Deployment and Service; pure."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,8 +12,8 @@ from trainyard_policies.settings import Policies
 
 from ...objects import pods, rights
 from ...objects.annotations import FORCE
+from ...stack.operator import Operator
 from ...stack.pod_settings import Controllers
-from ...stack.value_types import PullPolicy
 from . import cert_manager, rbac
 from .endpoints import LABELS
 
@@ -49,20 +49,15 @@ LAST_LINES: Final = names.OPERATOR + names.LAST_LINES_SUFFIX
 class Process:
     """What the operator's processes are, and how they are configured."""
 
-    image: str
-    image_pull_policy: PullPolicy
-    replicas: int
-    cpu: str
+    settings: Operator
     memory: str
+    """What a replica requests; `memory_limit` is its limit."""
     memory_limit: str
     configuration: Configuration
     user: int | None = USER
     """The user and group that it runs as; None where the cluster assigns them."""
-    arguments: Sequence[str] = ()
     policies: Policies | None = None
     """The rules' levels and parameters, if its webhook applies them."""
-    priority_class: bool = True
-    """Whether it has a PriorityClass of its own."""
     controllers: Controllers
 
     @property
@@ -175,7 +170,7 @@ def deployment(process: Process) -> Manifest:
         # `trainyard adopt --back` scales it down, and the next `up` is to scale it up again.
         "metadata": _metadata(FORCE),
         "spec": {
-            "replicas": process.replicas,
+            "replicas": process.settings.replicas,
             "selector": {"matchLabels": LABELS},
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
             "template": {
@@ -192,7 +187,7 @@ def _metadata(annotations: Mapping[str, str] = {}) -> Manifest:
 
 
 def _pod(process: Process) -> Manifest:
-    own_priority = {"priorityClassName": names.OPERATOR} if process.priority_class else {}
+    own_priority = {"priorityClassName": names.OPERATOR} if process.settings.priority_class else {}
     return {
         "serviceAccountName": names.OPERATOR,
         **pods.spec(process.controllers),
@@ -228,9 +223,9 @@ def _files(process: Process) -> list[tuple[Manifest, Manifest]]:
 def _container(process: Process) -> Manifest:
     return {
         "name": "operator",
-        "image": process.image,
-        "imagePullPolicy": str(process.image_pull_policy),
-        "args": [f"--config={CONFIGURATION_FOLDER}/{CONFIGURATION}", *process.arguments],
+        "image": process.settings.image,
+        "imagePullPolicy": str(process.settings.image_pull_policy),
+        "args": [f"--config={CONFIGURATION_FOLDER}/{CONFIGURATION}", *process.settings.args],
         "env": [
             {
                 "name": "POD_NAMESPACE",
@@ -250,7 +245,7 @@ def _container(process: Process) -> Manifest:
         "livenessProbe": _probe("/healthz", 20),
         "readinessProbe": _probe("/readyz", 5),
         "resources": {
-            "requests": {"cpu": process.cpu, "memory": process.memory},
+            "requests": {"cpu": process.settings.resources.cpu, "memory": process.memory},
             "limits": {"memory": process.memory_limit},
         },
         "securityContext": {**pods.RESTRICTED_CONTAINER, "runAsNonRoot": True},
