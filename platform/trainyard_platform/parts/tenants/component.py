@@ -6,7 +6,6 @@ Permissions are revoked at once.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import pulumi
 
@@ -20,53 +19,47 @@ from ..queues.component import Queues
 from . import manifests
 
 
-@dataclass(frozen=True, kw_only=True)
-class TenantsArgs:
-    """The tenants by name, and the cluster that they share."""
-
-    tenants: Mapping[str, Tenant]
-    labels: Mapping[str, str]
-    """Labels of each of their namespaces, by which the cluster's own tools find them."""
-    dns_ports: Sequence[int]
-    """Where the cluster's DNS answers."""
-    reports: bool = False
-    """Whether training processes report their progress to the operator."""
-    after: Sequence[pulumi.Resource] = ()
-
-
 class Tenants(pulumi.ComponentResource):
     """Declares the tenants."""
 
     namespaces: dict[str, pulumi.Resource]
 
-    def __init__(self, name: str, args: TenantsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        opts: pulumi.ResourceOptions,
+        *,
+        tenants: Mapping[str, Tenant],
+        labels: Mapping[str, str],
+        dns_ports: Sequence[int],
+        reports: bool,
+        after: list[pulumi.Resource],
+    ) -> None:
         super().__init__("trainyard:platform:Tenants", name, {}, opts)
-        inside = pulumi.ResourceOptions(parent=self, depends_on=list(args.after))
-        roles = [declare(role, inside) for role in manifests.roles()] if args.tenants else []
-        self.namespaces = {
-            tenant_name: self._tenant(tenant_name, tenant, args, [*roles, *args.after])
-            for tenant_name, tenant in args.tenants.items()
-        }
-        self.register_outputs({})
-
-    def _tenant(
-        self, name: str, tenant: Tenant, args: TenantsArgs, after: list[pulumi.Resource]
-    ) -> pulumi.Resource:
-        namespace = declare(
-            annotated(manifests.namespace(name, tenant, args.labels), KEPT),
-            retention.options(self, after),
-        )
-        further = [operator.REPORTING] if args.reports else []
-        contents = manifests.contents(name, tenant, args.dns_ports, further)
-        accounts, secrets = (manifests.accounts(name, tenant), manifests.secrets(name, tenant))
-        for manifest in (*contents, *accounts, *secrets):
-            options = pulumi.ResourceOptions(
-                parent=self, depends_on=[namespace, *after], deleted_with=namespace
+        inside = pulumi.ResourceOptions(parent=self, depends_on=after)
+        roles = [declare(role, inside) for role in manifests.roles()] if tenants else []
+        before = [*roles, *after]
+        further = [operator.REPORTING] if reports else []
+        self.namespaces = {}
+        for tenant_name, tenant in tenants.items():
+            namespace = declare(
+                annotated(manifests.namespace(tenant_name, tenant, labels), KEPT),
+                retention.options(self, before),
             )
-            declare(annotated(manifest, KEPT), options)
-        for manifest in manifests.bindings(name, tenant):
-            declare(manifest, pulumi.ResourceOptions(parent=self, depends_on=[namespace, *after]))
-        return namespace
+            self.namespaces[tenant_name] = namespace
+            kept = (
+                *manifests.contents(tenant_name, tenant, dns_ports, further),
+                *manifests.accounts(tenant_name, tenant),
+                *manifests.secrets(tenant_name, tenant),
+            )
+            for manifest in kept:
+                options = pulumi.ResourceOptions(
+                    parent=self, depends_on=[namespace, *before], deleted_with=namespace
+                )
+                declare(annotated(manifest, KEPT), options)
+            for manifest in manifests.bindings(tenant_name, tenant):
+                declare(manifest, pulumi.ResourceOptions(parent=self, depends_on=[namespace, *before]))
+        self.register_outputs({})
 
 
 def install(assembly: Assembly) -> None:
@@ -74,11 +67,13 @@ def install(assembly: Assembly) -> None:
     stack = assembly.stack
     if not stack.kueue.enabled:
         return
-    args = TenantsArgs(
+    tenants = Tenants(
+        "tenants",
+        assembly.options,
         tenants=stack.tenants,
         labels=stack.labels_of_tenants,
         dns_ports=stack.cluster.dns_ports,
         reports=stack.operator.feature_gates.train_job_status,
         after=assembly.after(Queues),
     )
-    assembly.add(Tenants("tenants", args, assembly.options))
+    assembly.add(tenants)
