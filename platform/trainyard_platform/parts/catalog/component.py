@@ -5,7 +5,6 @@ no job that has started, because a job keeps the revision it started with.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pulumi
@@ -22,35 +21,34 @@ from ..policies.component import PolicyRules
 from ..storage.component import Storage
 
 
-@dataclass(frozen=True, kw_only=True)
-class CatalogArgs:
-    """The runtimes as the stack wants them."""
-
-    runtimes: Sequence[Runtime]
-    after: Sequence[pulumi.Resource] = ()
-
-
 class Catalog(pulumi.ComponentResource):
     """Installs the runtimes."""
 
     runtimes: list[str]
 
-    def __init__(self, name: str, args: CatalogArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        opts: pulumi.ResourceOptions,
+        *,
+        runtimes: Sequence[Runtime],
+        after: list[pulumi.Resource],
+    ) -> None:
         super().__init__("trainyard:platform:Catalog", name, {}, opts)
-        for runtime in args.runtimes:
+        for runtime in runtimes:
             declare(
                 {**runtime.manifest, "metadata": _metadata(runtime.manifest["metadata"])},
-                pulumi.ResourceOptions(parent=self, depends_on=list(args.after)),
+                pulumi.ResourceOptions(parent=self, depends_on=after),
                 runtime.name,
             )
-        self.runtimes = [runtime.name for runtime in args.runtimes]
+        self.runtimes = [runtime.name for runtime in runtimes]
         self.register_outputs({"runtimes": self.runtimes})
 
 
 def install(assembly: Assembly) -> None:
     """Install the stack's runtimes."""
-    args = CatalogArgs(runtimes=assembly.runtimes, after=assembly.after(Crds, JobSet, Storage, PolicyRules))
-    catalog = assembly.add(Catalog("catalog", args, assembly.options))
+    after = assembly.after(Crds, JobSet, Storage, PolicyRules)
+    catalog = assembly.add(Catalog("catalog", assembly.options, runtimes=assembly.runtimes, after=after))
     pulumi.export("runtimes", catalog.runtimes)
 
 

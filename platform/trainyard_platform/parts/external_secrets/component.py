@@ -20,9 +20,10 @@ class ExternalSecrets(pulumi.ComponentResource):
     def __init__(
         self,
         name: str,
+        opts: pulumi.ResourceOptions,
+        *,
         secrets: Mapping[str, ExternalSecret],
         namespaces: Mapping[str, pulumi.Resource],
-        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("trainyard:platform:ExternalSecrets", name, {}, opts)
         for namespace, resource in namespaces.items():
@@ -38,4 +39,4 @@ def install(assembly: Assembly) -> None:
     if not secrets:
         return
     homes = {served.name: served.namespace for served in assembly.served} | assembly.unserved
-    ExternalSecrets("external-secrets", secrets, homes, assembly.options)
+    ExternalSecrets("external-secrets", assembly.options, secrets=secrets, namespaces=homes)

@@ -16,9 +16,7 @@ from ...objects.protection import network_policy
 class NetworkPolicies(pulumi.ComponentResource):
     """Declares a NetworkPolicy for each of the namespaces."""
 
-    def __init__(
-        self, name: str, served: Iterable[Served], opts: pulumi.ResourceOptions | None = None
-    ) -> None:
+    def __init__(self, name: str, opts: pulumi.ResourceOptions, *, served: Iterable[Served]) -> None:
         super().__init__("trainyard:platform:NetworkPolicies", name, {}, opts)
         for entry in served:
             inside = pulumi.ResourceOptions(parent=self, depends_on=[entry.namespace])
@@ -29,4 +27,4 @@ class NetworkPolicies(pulumi.ComponentResource):
 def install(assembly: Assembly) -> None:
     """Close all ports of the platform's own pods but those that they serve."""
     if assembly.stack.network_policies:
-        NetworkPolicies("network-policies", assembly.served, assembly.options)
+        NetworkPolicies("network-policies", assembly.options, served=assembly.served)

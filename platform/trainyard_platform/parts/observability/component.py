@@ -4,8 +4,7 @@ It installs neither Prometheus nor Grafana: it declares what those of the
 cluster read.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import pulumi
 
@@ -14,7 +13,6 @@ from trainyard_api.json_types import Manifest
 
 from ...assembly import Assembly
 from ...objects.declare import declare
-from ...stack.observability import Observability as Settings
 from ...stack.settings import StackSettings
 from ..crds.component import Crds
 from ..kueue import manifests as kueue
@@ -22,70 +20,50 @@ from ..kueue.component import Kueue
 from ..operator import endpoints as operator
 from ..operator.component import Operator
 from . import manifests
-from .manifests import Certificate
 
 SERVICE = f"{names.OPERATOR}-metrics"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ObservabilityArgs:
-    """What is monitored, and by whom."""
-
-    settings: Settings
-    admission: bool
-    kueue: bool
-    certificate: Certificate | None = None
-    """Of the operator's metrics, if they need authentication."""
-    after: Sequence[pulumi.Resource] = ()
-
-    @classmethod
-    def of(cls, stack: StackSettings, *, after: Sequence[pulumi.Resource]) -> "ObservabilityArgs":
-        """What the stack says."""
-        return cls(
-            settings=stack.observability,
-            admission=stack.admission.enabled,
-            kueue=stack.kueue.installs,
-            certificate=operator.certificate(stack) if stack.operator.metrics_authentication else None,
-            after=after,
-        )
-
-    @property
-    def parts(self) -> list[str]:
-        """The parts of the platform that not every stack has, as the data files name them."""
-        return [part for part, there in (("admission", self.admission), ("kueue", self.kueue)) if there]
 
 
 class Observability(pulumi.ComponentResource):
     """Declares monitors, alerts and dashboards."""
 
     def __init__(
-        self, name: str, args: ObservabilityArgs, opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        opts: pulumi.ResourceOptions,
+        *,
+        objects: Iterable[Manifest],
+        after: list[pulumi.Resource],
     ) -> None:
         super().__init__("trainyard:platform:Observability", name, {}, opts)
-        for manifest in _manifests(args):
-            declare(manifest, pulumi.ResourceOptions(parent=self, depends_on=list(args.after)))
+        for manifest in objects:
+            declare(manifest, pulumi.ResourceOptions(parent=self, depends_on=after))
         self.register_outputs({})
 
 
 def install(assembly: Assembly) -> None:
     """Declare monitors, alerts and dashboards, if the stack has them."""
-    if not assembly.stack.observability.enabled:
-        return
-    args = ObservabilityArgs.of(assembly.stack, after=assembly.after(Crds, Operator, Kueue))
-    Observability("observability", args, assembly.options)
+    if assembly.stack.observability.enabled:
+        objects, after = _manifests(assembly.stack), assembly.after(Crds, Operator, Kueue)
+        Observability("observability", assembly.options, objects=objects, after=after)
 
 
-def _manifests(args: ObservabilityArgs) -> list[Manifest]:
-    settings, home = args.settings, names.SYSTEM_NAMESPACE
-    port = names.METRICS_PORT if args.certificate is None else names.SECURE_METRICS_PORT
+def _manifests(stack: StackSettings) -> list[Manifest]:
+    settings, home = stack.observability, names.SYSTEM_NAMESPACE
+    # The parts of the platform that not every stack has, as the data files name them.
+    optional = (("admission", stack.admission.enabled), ("kueue", stack.kueue.installs))
+    parts = [part for part, there in optional if there]
+    authenticates = stack.operator.metrics_authentication
+    certificate = operator.certificate(stack) if authenticates else None
+    port = names.SECURE_METRICS_PORT if authenticates else names.METRICS_PORT
     declared = [
         manifests.operator_service(SERVICE, home, operator.LABELS, port),
-        manifests.operator_monitor(SERVICE, home, settings, args.certificate),
-        manifests.rules(home, args.parts, settings),
-        *manifests.dashboard_maps(home, args.parts, settings),
+        manifests.operator_monitor(SERVICE, home, settings, certificate),
+        manifests.rules(home, parts, settings),
+        *manifests.dashboard_maps(home, parts, settings),
     ]
     scraped = [home]
-    if args.kueue:
+    if stack.kueue.installs:
         declared.append(
             manifests.kueue_monitor(home, kueue.NAMESPACE, kueue.METRICS_SERVICE_LABELS, settings)
         )

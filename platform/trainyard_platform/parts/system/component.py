@@ -17,7 +17,7 @@ from ...objects.declare import declare
 class System(pulumi.ComponentResource):
     """Creates the namespace of the operator and of the policies' parameters."""
 
-    def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, opts: pulumi.ResourceOptions) -> None:
         super().__init__("trainyard:platform:System", name, {}, opts)
         labels = {"app.kubernetes.io/name": names.OPERATOR, "app.kubernetes.io/part-of": "trainyard"}
         declare(
