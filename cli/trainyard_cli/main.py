@@ -22,6 +22,7 @@ _PULL_REQUESTS: Final = "For pull requests and pipelines"
 _TRIALS: Final = "To try it out"
 
 COMMANDS: Final = {
+    "jobs": Listed("jobs:command", "List TrainJobs: what runs, and what waits where.", _DATA_SCIENTISTS),
     "explain": Listed(
         "explain:command", "Say why a TrainJob does not run, and the next step.", _DATA_SCIENTISTS
     ),

@@ -53,3 +53,13 @@ def write_table(
     for row in rows:
         table.add_row(*row)
     Console(file=out, markup=False, highlight=False, width=width).print(table)
+
+
+def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table of plain cells, as wide as they are: for thousands of rows, and to draw again."""
+    table = [columns, *rows]
+    widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+        for cells in table
+    ]

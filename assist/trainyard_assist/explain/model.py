@@ -54,6 +54,8 @@ class QueuePlace:
     """The jobs that hold the quota that it lacks, of those that can be seen; the oldest first."""
     only_own: bool = False
     """Whether only the jobs of one namespace could be looked at for that."""
+    total: int | None = None
+    """How many wait in the queue; None if nobody has counted them."""
 
 
 @dataclass(frozen=True, slots=True)

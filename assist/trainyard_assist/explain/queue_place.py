@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -23,12 +24,18 @@ _OURS: Final = (names.TRAINJOB, names.JOBSET, "")
 
 def reported_place(workload: Json, pending: Json, cluster_queue: str) -> QueuePlace | None:
     """The position as Kueue's visibility API reports it (`PendingWorkloadsSummary`, which counts from 0)."""
+    return reported_places(pending, cluster_queue).get(read.name(workload))
+
+
+def reported_places(pending: Json, cluster_queue: str) -> dict[str, QueuePlace]:
+    """The same of each Workload that the summary has, by name."""
     items = sorted(read.objects(pending, "items"), key=_position)
-    mine = next((item for item in items if read.name(item) == read.name(workload)), None)
-    if mine is None:
-        return None
-    before = [job(item) for item in items if _position(item) < _position(mine)]
-    return QueuePlace(_position(mine) + 1, f"ClusterQueue {cluster_queue}", before=tuple(before[:NAMED]))
+    first = [job(item) for item in items[:NAMED]]
+    words = f"ClusterQueue {cluster_queue}"
+    return {
+        read.name(item): QueuePlace(_position(item) + 1, words, before=tuple(first[:index]))
+        for index, item in enumerate(items)
+    }
 
 
 def counted_place(
@@ -38,19 +45,37 @@ def counted_place(
 
     `partial`: `workloads` are only those of the Workload's own namespace.
     """
-    behind = {_place(queue): read.text(queue, "spec", "clusterQueue") for queue in queues}
-    local_queue = _queue(workload)
-    cluster_queue = behind.get(local_queue)
-
-    def competes(other: Json) -> bool:
-        same = _queue(other) == local_queue or (cluster_queue and behind.get(_queue(other)) == cluster_queue)
-        return bool(same) and _waits(other)
-
+    behind = _behind(queues)
+    line = _line(workload, behind)
     before = sorted(
-        (other for other in workloads if competes(other) and _order(other) < _order(workload)), key=_order
+        (
+            other
+            for other in workloads
+            if _waits(other) and _line(other, behind) == line and _order(other) < _order(workload)
+        ),
+        key=_order,
     )
-    words = f"ClusterQueue {cluster_queue}" if cluster_queue else f"LocalQueue {local_queue[1]}"
-    return QueuePlace(len(before) + 1, words, partial, tuple(job(other) for other in before[:NAMED]))
+    return QueuePlace(len(before) + 1, _words(line), partial, tuple(job(other) for other in before[:NAMED]))
+
+
+def counted_places(
+    workloads: Iterable[Json], queues: Sequence[Json], *, partial: bool
+) -> dict[tuple[str, str], QueuePlace]:
+    """The same of each Workload that waits, by namespace and name, and how many wait with it."""
+    behind = _behind(queues)
+    lines: defaultdict[tuple[str, ...], list[Json]] = defaultdict(list)
+    for workload in workloads:
+        if _waits(workload):
+            lines[_line(workload, behind)].append(workload)
+    places = {}
+    for line, waiting in lines.items():
+        waiting.sort(key=_order)
+        words, first = _words(line), [job(workload) for workload in waiting[:NAMED]]
+        for index, workload in enumerate(waiting):
+            before = tuple(first[:index])
+            place = QueuePlace(index + 1, words, partial, before, total=len(waiting))
+            places[_place(workload)] = place
+    return places
 
 
 def with_holders(
@@ -101,6 +126,22 @@ def job(workload: Json) -> str:
     within, name = read.text(workload, "metadata", "namespace"), read.text(owner, "name")
     named = f"{within}/{name or read.name(workload)}"
     return named if kind in _OURS else f"{kind} {named}"
+
+
+def _behind(queues: Sequence[Json]) -> dict[tuple[str, str], str]:
+    """The ClusterQueue of each LocalQueue."""
+    return {_place(queue): read.text(queue, "spec", "clusterQueue") for queue in queues}
+
+
+def _line(workload: Json, behind: Mapping[tuple[str, str], str]) -> tuple[str, ...]:
+    """What it waits for: the ClusterQueue, or where that is not known, the LocalQueue of its namespace."""
+    local_queue = _queue(workload)
+    cluster_queue = behind.get(local_queue)
+    return (cluster_queue,) if cluster_queue else local_queue
+
+
+def _words(line: tuple[str, ...]) -> str:
+    return f"ClusterQueue {line[0]}" if len(line) == 1 else f"LocalQueue {line[1]}"
 
 
 def _position(item: Json) -> int:

@@ -1,0 +1,211 @@
+"""TrainJobs as rows: what runs, what waits and where in its queue, what has ended.
+
+Called by `trainyard jobs`, which reads the cluster with the rights of its
+user. Decides nothing anew: the state is what the operator writes into the
+TrainJob, and the place in a queue is what `explain` says of it. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from trainyard_api import names
+from trainyard_api.json_types import Json
+from trainyard_api.printable import clean
+from trainyard_operator.core import model
+from trainyard_operator.core.build.resources import gpu_count
+from trainyard_operator.core.status import display_state
+from trainyard_operator.core.status.display_state import State
+
+from .explain import read
+from .explain.model import QueuePlace
+
+RUNNING: Final = frozenset({State.RUNNING, State.INITIALIZING, State.STARTING, State.UNSCHEDULABLE})
+"""States of a job that has its pods, or is getting them."""
+ENDED: Final = frozenset({State.COMPLETE, State.FAILED})
+_LONGEST: Final = 64
+"""Characters of a word in the status, which others than the operator may have written."""
+_LAST: Final = 2**31
+"""Where in its queue somebody is of whom nobody knows it."""
+
+Key = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What there is to say of a TrainJob in one line."""
+
+    namespace: str
+    name: str
+    state: str
+    """A `State`, or the word of a newer operator."""
+    created: datetime
+    nodes: str = ""
+    """How many are ready, of those that it wants: `3/4`; empty if nobody has counted them."""
+    queue: str = ""
+    """The LocalQueue that holds it or its JobSet; empty for none."""
+    place: QueuePlace | None = None
+    """Where it waits in its queue."""
+    gpus: int | None = None
+    """Those of all its nodes; None if neither it nor its Workload says."""
+    progress: int | None = None
+    """Percent, as the job reports it."""
+    ends: datetime | None = None
+    """When it will be done, as it reports while it runs."""
+    ended: datetime | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, and never starts again."""
+        return self.state in ENDED
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for quota."""
+        return self.state == State.QUEUED
+
+
+def row(trainjob: Json, workload: Json | None = None, place: QueuePlace | None = None) -> Row:
+    """The row of a TrainJob; tolerates anything that is missing.
+
+    Args:
+        trainjob: As much of it as is read here.
+        workload: Its Workload that has not finished, if it has one.
+        place: Where that waits.
+    """
+    state = _state(trainjob)
+    ours = read.at(trainjob, "status", names.STATUS_FIELD)
+    nodes = clean(read.text(ours, "nodes"), _LONGEST)
+    named = read.texts(trainjob, "metadata", "labels").get(names.QUEUE_LABEL, "")
+    return Row(
+        namespace=read.text(trainjob, "metadata", "namespace"),
+        name=read.name(trainjob),
+        state=state,
+        created=read.moment(trainjob, "metadata", "creationTimestamp"),
+        nodes=nodes,
+        queue=clean(read.text(ours, "queue") or named or read.text(workload, "spec", "queueName")),
+        place=place if state == State.QUEUED else None,
+        gpus=_gpus(trainjob, workload, nodes),
+        progress=_progress(trainjob),
+        ends=_ends(trainjob) if state == State.RUNNING else None,
+        ended=_ended(trainjob) if state in ENDED else None,
+    )
+
+
+def rows(
+    trainjobs: Iterable[Json], workloads: Iterable[Json] = (), places: Mapping[Key, QueuePlace] = {}
+) -> list[Row]:
+    """The row of each: what runs, the oldest first; what waits, by its place; what has ended, the last first.
+
+    Args:
+        trainjobs: In any order.
+        workloads: Those of their namespaces, and perhaps others.
+        places: Where Workloads wait.
+    """
+    own = current(workloads)
+    listed = []
+    for trainjob in trainjobs:
+        workload = own.get(_key(trainjob))
+        place = None if workload is None else places.get(_key(workload))
+        listed.append(row(trainjob, workload, place))
+    return sorted(listed, key=_order)
+
+
+def current(workloads: Iterable[Json]) -> dict[Key, Json]:
+    """By TrainJob: the newest Workload of it or of its JobSet that has not finished."""
+    own: dict[Key, Json] = {}
+    for workload in sorted(workloads, key=_created):
+        owner = next(iter(read.objects(workload, "metadata", "ownerReferences")), {})
+        ours = read.text(owner, "kind") in (names.TRAINJOB, names.JOBSET)
+        if ours and not read.holds(workload, "Finished"):
+            own[_key(workload)[0], read.text(owner, "name")] = workload
+    return own
+
+
+def _state(trainjob: Json) -> str:
+    """The operator's word; without one, as on a MultiKueue manager, what it would say of the status."""
+    status = read.at(trainjob, "status")
+    status = status if isinstance(status, Mapping) else {}
+    word = clean(read.text(status, names.STATUS_FIELD, "state"), _LONGEST)
+    return word or str(display_state.of(_as_the_operator_sees_it(trainjob, status), status, None))
+
+
+def _as_the_operator_sees_it(trainjob: Json, status: Json) -> model.TrainJob:
+    namespace, name = _key(trainjob)
+    patches = read.objects(trainjob, "spec", "runtimePatches")
+    return model.TrainJob(
+        namespace,
+        name,
+        read.uid(trainjob),
+        read.text(trainjob, "metadata", "resourceVersion"),
+        read.moment(trainjob, "metadata", "creationTimestamp"),
+        {},
+        status,
+        read.texts(trainjob, "metadata", "labels"),
+        read.texts(trainjob, "metadata", "annotations"),
+        held_by_kueue=any(patch.get("manager") == names.KUEUES_PATCHES for patch in patches),
+    )
+
+
+def _gpus(trainjob: Json, workload: Json | None, nodes: str) -> int | None:
+    """What its Workload asks for; without one, what the TrainJob itself says, if it does."""
+    try:
+        if (asks := _asks(workload)) is not None:
+            return asks
+        resources = read.at(trainjob, "spec", "trainer", "resourcesPerNode")
+        count = nodes.rpartition("/")[2]
+        of_all = int(count) if count.isdecimal() else read.number(trainjob, "spec", "trainer", "numNodes")
+        return gpu_count(resources) * of_all if isinstance(resources, Mapping) and of_all else None
+    except (AttributeError, TypeError, ValueError):  # no quantities, which an API server does not let in
+        return None
+
+
+def _asks(workload: Json | None) -> int | None:
+    """The GPUs of all pods of a Workload: those that it got, or would get."""
+    assigned = read.objects(workload, "status", "admission", "podSetAssignments")
+    waiting = read.objects(workload, "status", "resourceRequests")
+    amounts = [read.at(pods, "resourceUsage") for pods in assigned]
+    amounts = amounts or [read.at(pods, "resources") for pods in waiting]
+    return sum(gpu_count({"requests": amount or {}}) for amount in amounts) if amounts else None
+
+
+def _progress(trainjob: Json) -> int | None:
+    percent = read.at(trainjob, "status", "trainerStatus", "progressPercentage")
+    return percent if isinstance(percent, int) else None
+
+
+def _ends(trainjob: Json) -> datetime | None:
+    report = read.at(trainjob, "status", "trainerStatus")
+    seconds = read.at(report, "estimatedRemainingSeconds")
+    if not isinstance(seconds, int) or not read.text(report, "lastUpdatedTime"):
+        return None
+    try:
+        return read.moment(report, "lastUpdatedTime") + timedelta(seconds=seconds)
+    except OverflowError:
+        return None
+
+
+def _ended(trainjob: Json) -> datetime | None:
+    kind = names.COMPLETE if read.holds(trainjob, names.COMPLETE) else names.FAILED
+    condition = read.condition(trainjob, kind)
+    return None if condition is None else read.moment(condition, "lastTransitionTime")
+
+
+def _key(of: Json) -> Key:
+    return read.text(of, "metadata", "namespace"), read.name(of)
+
+
+def _created(of: Json) -> str:
+    return read.text(of, "metadata", "creationTimestamp")
+
+
+def _order(of: Row) -> tuple[int, int, float, str, str]:
+    group = 0 if of.state in RUNNING else 2 if of.is_over else 1
+    # What waits for something else than its turn comes behind.
+    turn = (of.place.position if of.place else _LAST - of.waits) if group == 1 else 0
+    time = -(of.ended or of.created).timestamp() if of.is_over else of.created.timestamp()
+    return group, turn, time, of.namespace, of.name
