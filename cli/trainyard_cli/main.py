@@ -23,6 +23,7 @@ _TRIALS: Final = "To try it out"
 
 COMMANDS: Final = {
     "jobs": Listed("jobs:command", "List TrainJobs: what runs, and what waits where.", _DATA_SCIENTISTS),
+    "logs": Listed("logs:command", "Print the logs of all ranks of a TrainJob.", _DATA_SCIENTISTS),
     "explain": Listed(
         "explain:command", "Say why a TrainJob does not run, and the next step.", _DATA_SCIENTISTS
     ),

@@ -378,6 +378,23 @@ class Client:
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise _no_answer("WATCH", path, error) from error
 
+    async def stream(
+        self, path: str, *, params: Mapping[str, str], inactivity: float
+    ) -> AsyncGenerator[bytes, None]:
+        """GET something that has no known end, such as a log that is followed, in pieces as they come.
+
+        Ends when the server ends it. `inactivity`: as for `watch`.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=inactivity)
+        async with self._send(
+            "GET", path, params=params, body=None, content_type=None, timeout=timeout
+        ) as response:
+            try:
+                async for piece in response.content.iter_any():
+                    yield piece
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise _no_answer("GET", path, error) from error
+
     async def _request(
         self,
         method: str,

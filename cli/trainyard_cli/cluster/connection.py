@@ -83,9 +83,9 @@ def load_or_sandbox(kubeconfig: str | None, context: str | None) -> Credentials:
         return load(str(sandbox), context)
 
 
-def client(credentials: Credentials, command: str) -> Client:
-    """A client of the cluster, which tells the API server the command's name."""
-    return Client(replace(credentials, headers={"User-Agent": f"trainyard-{command}"}), limit=CONNECTIONS)
+def client(credentials: Credentials, command: str, *, limit: int = CONNECTIONS) -> Client:
+    """A client of the cluster that tells it the command's name, for so many requests at a time."""
+    return Client(replace(credentials, headers={"User-Agent": f"trainyard-{command}"}), limit=limit)
 
 
 def ask(credentials: Credentials, command: str, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:

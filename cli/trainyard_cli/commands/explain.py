@@ -23,7 +23,7 @@ from trainyard_kube.client import ApiError, NotFoundError
 from trainyard_kube.credentials import Credentials
 from trainyard_operator.core.decide.last_lines import Kept
 
-from ..cluster import connection, last_lines
+from ..cluster import connection, job_names, last_lines
 from ..cluster.observe import is_name, observe
 from ..options import Context, Kubeconfig, Printed
 from ..output import FINE, REFUSED, Output
@@ -60,13 +60,6 @@ def run(
     where = namespace or credentials.namespace
     try:
         diagnosis, kept = asyncio.run(_diagnose(credentials, where, job, operator_namespace, logs=logs))
-    except NotFoundError as error:
-        reason = (
-            "the cluster does not know TrainJobs"
-            if error.resource_missing
-            else f"namespace {where} has none of this name"
-        )
-        raise UserError(clean(f"TrainJob {job} is not found: {reason}")) from error
     except ApiError as error:
         raise UserError(clean(f"{credentials.source}: {error}")) from error
     out.write(as_json(diagnosis, kept) if output is Output.JSON else as_text(diagnosis, kept))
@@ -77,7 +70,10 @@ async def _diagnose(
     credentials: Credentials, namespace: str, job: str, operator_namespace: str, *, logs: bool
 ) -> tuple[Diagnosis, Kept | str | None]:
     async with connection.client(credentials, "explain") as client:
-        observation = await observe(client, namespace, job, operator_namespace)
+        try:
+            observation = await observe(client, namespace, job, operator_namespace)
+        except NotFoundError as error:
+            raise await job_names.not_found(client, namespace, job, error) from error
         lines = await last_lines.kept(client, observation.trainjob) if logs else None
         return explain(observation), lines
 
@@ -137,7 +133,10 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def command(
-    job: Annotated[str, typer.Argument(help="Name of the TrainJob.", metavar="JOB")],
+    job: Annotated[
+        str,
+        typer.Argument(help="Name of the TrainJob.", metavar="JOB", autocompletion=job_names.completed),
+    ],
     *,
     namespace: Annotated[
         str | None,

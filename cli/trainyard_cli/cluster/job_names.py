@@ -1,0 +1,67 @@
+"""The names of the TrainJobs of a namespace, for a shell's completion and for who has mistyped one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import msgspec
+import typer
+
+from trainyard_api import similar
+from trainyard_api.errors import UserError
+from trainyard_api.printable import clean
+from trainyard_kube.client import METADATA_OF_ALL, ApiError, Client, NotFoundError
+from trainyard_kube.resources import TRAINJOBS
+
+from . import connection
+from .lists import undecoded
+from .observe import is_name
+
+_PATIENCE: Final = 2.0
+"""Seconds that a shell waits."""
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+
+
+class _Object(msgspec.Struct):
+    metadata: _Metadata
+
+
+async def names_in(client: Client, namespace: str) -> list[str]:
+    """The names of its TrainJobs. Raises the client's errors."""
+    decoder = msgspec.json.Decoder(_Object)
+    listed = undecoded(client, TRAINJOBS, namespace, accept=METADATA_OF_ALL)
+    return sorted([decoder.decode(raw).metadata.name async for raw in listed])
+
+
+async def not_found(client: Client, namespace: str, job: str, error: NotFoundError) -> UserError:
+    """That there is no such TrainJob, and the nearest name that there is."""
+    if error.resource_missing:
+        return UserError(clean(f"TrainJob {job} is not found: the cluster does not know TrainJobs"))
+    try:
+        hint = similar.hint(job, await names_in(client, namespace))
+    except ApiError:
+        hint = ""
+    return UserError(clean(f"TrainJob {job} is not found: namespace {namespace} has none of this name{hint}"))
+
+
+def completed(context: typer.Context, incomplete: str) -> list[str]:
+    """The names that begin so, in the namespace that the command line has so far; none if nobody answers."""
+    options = context.params
+    try:
+        credentials = connection.load_or_sandbox(options.get("kubeconfig"), options.get("context"))
+        namespace = options.get("namespace") or credentials.namespace
+        if not is_name(namespace):
+            return []
+
+        async def answer(client: Client) -> list[str]:
+            async with asyncio.timeout(_PATIENCE):
+                return await names_in(client, namespace)
+
+        names = connection.ask(credentials, "completion", answer)
+    except (UserError, TimeoutError, OSError):
+        return []
+    return [name for name in names if name.startswith(incomplete)]

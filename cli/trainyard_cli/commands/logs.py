@@ -1,0 +1,258 @@
+"""`trainyard logs`: what all ranks of a TrainJob print, as one log in the order of time.
+
+Called by `main`, which adds `command` to the application. Prints; `cluster.logs`
+reads the cluster, and `trainyard_assist.logs` puts the lines in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import aclosing
+from typing import Annotated, Final, TextIO
+
+import msgspec
+import typer
+
+from trainyard_api import durations
+from trainyard_api.errors import UserError
+from trainyard_api.printable import clean
+from trainyard_assist import jobs
+from trainyard_assist.logs import Place, is_called
+from trainyard_kube.client import ApiError
+from trainyard_kube.credentials import Credentials
+from trainyard_operator.core.decide.last_lines import Kept, Lines
+from trainyard_operator.core.status.display_state import State
+
+from ..cluster import connection, job_names, last_lines
+from ..cluster.logs import MOST, Logs, Printed, Source, Wanted
+from ..cluster.observe import is_name
+from ..options import Context, Kubeconfig
+from ..output import FINE, REFUSED
+from . import explain_logs
+
+_OTHERS: Final = 8
+"""Connections beside those of the logs."""
+_COLOURS: Final = (36, 33, 32, 35, 34, 31)
+"""Of the marks of ranks, by turns: as SGR has them."""
+
+
+def run(
+    job: str,
+    *,
+    rank: str | None = None,
+    follow: bool = False,
+    since: str | None = None,
+    grep: str = "",
+    previous: bool = False,
+    tail: int | None = None,
+    namespace: str | None = None,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    out: TextIO | None = None,
+    err: TextIO | None = None,
+) -> int:
+    """Print the logs of the TrainJob's ranks; returns the exit code.
+
+    0: they are printed, even if they are empty; 1: there are none.
+
+    Args:
+        job: Its name.
+        rank: The number of a rank, or its place (`launcher-0`); None: all.
+        follow: Go on until the TrainJob has ended.
+        since: Only what was printed in the last so long (`10m`).
+        grep: Only the lines that have this text.
+        previous: The logs of the containers before the ones that run now.
+        tail: Only so many lines of each rank, the last.
+        namespace: Its namespace; None: that of the context.
+        kubeconfig: None: KUBECONFIG or ~/.kube/config.
+        context: None: the current one.
+        out: Where the lines go.
+        err: Where what is said of them goes.
+
+    Raises:
+        UserError: The options contradict each other, there is no such TrainJob or rank, or the cluster
+            could not be queried.
+    """
+    out, err = out or sys.stdout, err or sys.stderr
+    for name in (job, namespace):
+        if name is not None and not is_name(name):
+            raise UserError(f"{name!r} is not a valid name of an object")
+    if follow and previous:
+        raise UserError("--previous prints what has ended: leave out --previous, or --follow")
+    wanted = Wanted(rank=rank, since=_seconds(since), tail=tail, previous=previous)
+    credentials = connection.load_or_sandbox(kubeconfig, context)
+    printer = _Printer(out, grep, marked=rank is None)
+    try:
+        return asyncio.run(
+            _print(credentials, namespace, job, wanted, printer=printer, err=err, follow=follow)
+        )
+    except KeyboardInterrupt:
+        return FINE
+    except ApiError as error:
+        raise UserError(clean(f"{credentials.source}: {error}")) from error
+
+
+def _seconds(since: str | None) -> float | None:
+    try:
+        return None if since is None else durations.seconds(since)
+    except ValueError as error:
+        raise UserError(f"--since {error}") from error
+
+
+async def _print(
+    credentials: Credentials,
+    namespace: str | None,
+    job: str,
+    wanted: Wanted,
+    *,
+    printer: _Printer,
+    err: TextIO,
+    follow: bool,
+) -> int:
+    within = namespace or credentials.namespace
+    async with connection.client(credentials, "logs", limit=MOST + _OTHERS) as client:
+        logs = Logs(client, within, job, wanted)
+        trainjob = await logs.trainjob()
+        row, sources = jobs.row(trainjob), await logs.sources()
+        async with aclosing(logs.history(sources)) as history:
+            async for lines in history:
+                printer.show(lines)
+        if follow and not row.is_over:
+            if not sources:
+                print(clean(f"TrainJob {within}/{job} is {row.state}: waiting for its pods"), file=err)
+            async with aclosing(logs.follow(sources)) as lines_to_come:
+                async for lines in lines_to_come:
+                    printer.show(lines)
+            end = "gone" if logs.row is None or not logs.row.is_over else logs.row.state
+            print(clean(f"TrainJob {within}/{job} is {end}"), file=err)
+            return FINE
+        unread = [source for source in sources if source.unread]
+        read = {str(source.pod.place) for source in sources} - {str(source.pod.place) for source in unread}
+        if read:
+            for source in unread:
+                print(clean(f"Could not read rank {source.label}: {source.unread}"), file=err)
+        # Of a job that has failed, Kubernetes deletes the pods that still ran.
+        kept = await last_lines.kept(client, trainjob) if not read or row.state == State.FAILED else ""
+        places = _missing(kept, read, wanted) if isinstance(kept, Kept) else {}
+        if isinstance(kept, Kept) and places:
+            which = "Other pods of it" if read else "Its pods"
+            print(f"{which} are gone, or cannot be read. These are their last lines:", file=err)
+            printer.print(explain_logs.lines(msgspec.structs.replace(kept, pods=places)))
+        elif not read:
+            print(clean(_why_none(row, sources, kept)), file=err)
+            return REFUSED
+        return FINE
+
+
+def _missing(kept: Kept, read: Collection[str], wanted: Wanted) -> dict[str, Lines]:
+    """The places whose last lines are kept and wanted, and whose logs have not been read."""
+    return {
+        place: lines
+        for place, lines in kept.pods.items()
+        if place not in read and (wanted.rank is None or _is_called(place, wanted.rank))
+    }
+
+
+def _is_called(place: str, rank: str) -> bool:
+    job, _, index = place.rpartition("-")
+    return index.isdecimal() and is_called(Place(job, int(index)), rank)
+
+
+def _why_none(row: jobs.Row, sources: Sequence[Source], kept: Kept | str) -> str:
+    """Why there is no log."""
+    who = f"TrainJob {row.namespace}/{row.name} is {row.state}"
+    if sources:
+        return f"{who}, and has no log to read: {sources[0].unread}"
+    if not row.is_over:
+        return f"{who}, and has no pods yet. See why: trainyard explain {row.name} -n {row.namespace}"
+    return f"{who}, and has no pods any more" + (f"; {kept}" if isinstance(kept, str) else "")
+
+
+class _Printer:
+    """Prints lines with the mark of their rank, in its colour on a terminal."""
+
+    def __init__(self, out: TextIO, grep: str, *, marked: bool) -> None:
+        self._out = out
+        self._grep = grep
+        self._marked = marked
+        self._colourful = out.isatty() and not os.environ.get("NO_COLOR")
+        self._width = 0
+        self._marks: dict[Source, str] = {}
+
+    def show(self, lines: Printed) -> None:
+        """Print these, at once."""
+        for source in {source: None for _, source, _ in lines}:
+            self._width = max(self._width, len(source.label))
+        self._marks = {}
+        self._out.write(
+            "".join(f"{self._mark(source)}{line}\n" for _, source, line in lines if self._grep in line)
+        )
+        self._out.flush()
+
+    def print(self, lines: Iterable[str]) -> None:
+        """Print lines that have no rank."""
+        self._out.writelines(f"{line}\n" for line in lines if self._grep in line)
+
+    def _mark(self, source: Source) -> str:
+        if not self._marked:
+            return ""
+        if source not in self._marks:
+            mark = f"{source.label:>{self._width}} |"
+            colour = _COLOURS[source.pod.place.index % len(_COLOURS)]
+            self._marks[source] = f"\x1b[{colour}m{mark}\x1b[0m " if self._colourful else f"{mark} "
+        return self._marks[source]
+
+
+def command(
+    job: Annotated[
+        str,
+        typer.Argument(help="Name of the TrainJob.", metavar="JOB", autocompletion=job_names.completed),
+    ],
+    *,
+    rank: Annotated[
+        str | None,
+        typer.Option(help="Only this rank: its number, or its place such as launcher-0.", metavar="N"),
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
+    since: Annotated[
+        str | None, typer.Option(help="Only what was printed in the last so long.", metavar="10m")
+    ] = None,
+    grep: Annotated[str, typer.Option(help="Only lines with this text.", metavar="TEXT")] = "",
+    previous: Annotated[
+        bool, typer.Option("--previous", "-p", help="The logs of the containers before those that run now.")
+    ] = False,
+    tail: Annotated[int | None, typer.Option(help="Only the last lines of each rank.", min=0)] = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option("--namespace", "-n", help="Namespace of the TrainJob; by default that of the context."),
+    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Print the logs of all ranks of a TrainJob.
+
+    In the order of time, each line after its rank. With --follow it goes on over restarts and ends
+    with the job. Of pods that are gone it prints the last lines, where they are kept. Exit code 1:
+    there is no log; 2: the cluster could not be queried.
+
+    Example: trainyard logs my-training --follow
+
+    Example: trainyard logs my-training --rank 3 --since 10m
+    """
+    raise typer.Exit(
+        run(
+            job,
+            rank=rank,
+            follow=follow,
+            since=since,
+            grep=grep,
+            previous=previous,
+            tail=tail,
+            namespace=namespace,
+            kubeconfig=kubeconfig,
+            context=context,
+        )
+    )

@@ -1,0 +1,178 @@
+"""`trainyard jobs` and `trainyard logs`, by a data scientist and by who may only look."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+
+import pytest
+
+from tests.support.cluster import A_SHELLS_OWN, UNTIL_TOLD, Cluster, Object, finish, trainjob
+from tests.support.patience import LEARNED, eventually
+from trainyard_sandbox.paths import PROJECT
+
+from .queues import queued, running, said
+
+pytestmark = [pytest.mark.sandbox(area="tenants"), pytest.mark.long]
+
+TRAINYARD = str(PROJECT / ".venv" / "bin" / "trainyard")
+PEOPLE = ("ada", "vera")
+COUNTS = 'for i in 1 2 3; do echo "step $i"; sleep 0.3; done; '
+
+
+def of(team_a: Cluster, person: str) -> dict[str, str]:
+    """The environment of somebody of team-a."""
+    return {**A_SHELLS_OWN, **team_a.sandbox.environment(person, "team-a")}
+
+
+def trainyard(team_a: Cluster, person: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """What the command answers somebody of team-a."""
+    return subprocess.run(
+        [TRAINYARD, *arguments],
+        env=of(team_a, person),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def jobs(team_a: Cluster, person: str, *options: str) -> dict[str, Object]:
+    answer = trainyard(team_a, person, "jobs", "-o", "json", *options)
+    assert answer.returncode == 0, answer.stderr
+    return {job["name"]: job for job in json.loads(answer.stdout)["trainJobs"]}
+
+
+def two_nodes(name: str, script: str) -> Object:
+    job = trainjob(name, script)
+    job["spec"]["trainer"]["numNodes"] = 2
+    return job
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+def test_who_belongs_to_a_team_sees_what_runs_and_what_waits_where(team_a: Cluster, person: str) -> None:
+    team_a.apply(queued("holds", "900m", UNTIL_TOLD))
+    pod = running(team_a, "holds")
+    team_a.apply(queued("waits", "500m"))
+    said(team_a, "waits", "QuotaReserved", "False")
+    seen = eventually(
+        "the place is there", lambda: (found := jobs(team_a, person)).get("waits", {}).get("place") and found
+    )
+    assert list(seen) == ["holds", "waits"]
+    assert (seen["holds"]["state"], seen["holds"]["nodes"]) == ("Running", {"ready": 1, "total": 1})
+    assert (seen["waits"]["state"], seen["waits"]["queue"]) == ("Queued", "default")
+    assert seen["waits"]["place"]["position"] == 1
+    finish(team_a, pod)
+    for job in ("holds", "waits"):
+        team_a.wait_for_condition(job, "Complete", within=LEARNED)
+    assert jobs(team_a, person) == {}
+    ended = jobs(team_a, person, "--all")
+    assert {name: job["state"] for name, job in ended.items()} == {"holds": "Complete", "waits": "Complete"}
+    refused = trainyard(team_a, person, "jobs", "-A")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    sentence = "you are not allowed to list the TrainJobs of all namespaces; name one of yours with -n\n"
+    assert refused.stderr == sentence
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+def test_who_belongs_to_a_team_reads_the_logs_of_all_nodes(team_a: Cluster, person: str) -> None:
+    team_a.apply(two_nodes("logs", COUNTS))
+    team_a.wait_for_condition("logs", "Complete", within=LEARNED)
+    answer = trainyard(team_a, person, "logs", "logs")
+    assert answer.returncode == 0, answer.stderr
+    whole = answer.stdout.splitlines()
+    for rank in (0, 1):
+        assert [line for line in whole if line.startswith(f"{rank} | ")] == [
+            f"{rank} | step {step}" for step in (1, 2, 3)
+        ]
+    assert len(whole) == 6
+    assert trainyard(team_a, person, "logs", "logs", "--rank", "1", "--tail", "1").stdout == "step 3\n"
+    unknown = trainyard(team_a, person, "logs", "log")
+    assert unknown.returncode == 2
+    assert unknown.stderr == (
+        "TrainJob log is not found: namespace team-a has none of this name; did you mean logs?\n"
+    )
+    absent = trainyard(team_a, person, "logs", "logs", "--rank", "7")
+    assert (absent.returncode, absent.stderr) == (2, "TrainJob logs has no rank 7: it has 0, 1\n")
+
+
+def test_a_job_is_followed_over_a_new_pod_to_its_end(team_a: Cluster) -> None:
+    """The pod of rank 0 is deleted: what both of its pods print is printed, each line once."""
+    team_a.apply(two_nodes("followed", f"{COUNTS}{UNTIL_TOLD}"))
+    with subprocess.Popen(
+        [TRAINYARD, "logs", "followed", "--follow"],
+        env=of(team_a, "ada"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as following:
+        try:
+            first = eventually("both run", lambda: ready(team_a, "followed"))
+            for pod in first:
+                eventually("it has counted", lambda pod=pod: counted(team_a, pod))
+            [lost] = [pod for pod in first if index(pod) == "0"]
+            team_a.kubectl("delete", "pod", lost["metadata"]["name"])
+            second = eventually("both run again", lambda: ready(team_a, "followed", without=lost))
+            for pod in second:
+                eventually("it has counted", lambda pod=pod: counted(team_a, pod))
+                finish(team_a, pod)
+            team_a.wait_for_condition("followed", "Complete", within=LEARNED)
+            out, _ = following.communicate(timeout=LEARNED.now)
+        finally:
+            following.kill()
+    assert following.returncode == 0, out
+    lines = out.splitlines()
+    assert lines[-1] == "TrainJob team-a/followed is Complete"
+    steps = [f"step {step}" for step in (1, 2, 3)]
+    assert [line for line in lines if line.startswith("0 | ")] == [f"0 | {step}" for step in 2 * steps]
+    assert [line for line in lines if line.startswith("1 | ")] == [f"1 | {step}" for step in steps]
+
+
+def index(pod: Object) -> str:
+    return str(pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"])
+
+
+def counted(team_a: Cluster, pod: Object) -> bool:
+    return "step 3" in team_a.kubectl("logs", pod["metadata"]["name"])
+
+
+def ready(team_a: Cluster, job: str, *, without: Object | None = None) -> list[Object]:
+    """Both pods, once they run and none is the one that is going."""
+    gone = "" if without is None else without["metadata"]["uid"]
+    pods = [pod for pod in team_a.pods(job) if pod["metadata"]["uid"] != gone]
+    return pods if [pod["status"].get("phase") for pod in pods] == ["Running", "Running"] else []
+
+
+def test_ctrl_c_ends_the_following_quietly(team_a: Cluster) -> None:
+    team_a.apply(trainjob("endless", f"echo begun; {UNTIL_TOLD}"))
+    pod = running(team_a, "endless")
+    with subprocess.Popen(
+        [TRAINYARD, "logs", "endless", "--follow"],
+        env=of(team_a, "ada"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Who was started in the background by a shell ignores it, and so would this.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    ) as following:
+        assert following.stdout is not None
+        assert following.stdout.readline() == "0 | begun\n"
+        following.send_signal(signal.SIGINT)
+        out, err = following.communicate(timeout=LEARNED.now)
+    assert (following.returncode, out, err) == (0, "", "")
+    finish(team_a, pod)
+    team_a.wait_for_condition("endless", "Complete", within=LEARNED)
+
+
+def test_of_a_failed_job_whose_pods_are_gone_the_last_lines_are_printed(team_a: Cluster) -> None:
+    team_a.apply(trainjob("lost", "echo no data; exit 42"))
+    team_a.wait_for_condition("lost", "Failed", within=LEARNED)
+    name = "lost-last-lines"
+    eventually("its last lines are kept", lambda: team_a.get("configmap", name) is not None)
+    team_a.kubectl("delete", "pods", "-l", "jobset.sigs.k8s.io/jobset-name=lost", "--wait")
+    eventually("its pods are gone", lambda: team_a.pods("lost") == [])
+    answer = trainyard(team_a, "ada", "logs", "lost")
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stderr == "Its pods are gone, or cannot be read. These are their last lines:\n"
+    assert "  | no data" in answer.stdout.splitlines()
