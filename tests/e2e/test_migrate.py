@@ -15,12 +15,14 @@ import pytest
 
 from tests.support.cluster import Cluster, Object
 from tests.support.patience import LEARNED
+from trainyard_sandbox.paths import PROJECT
 
 pytestmark = pytest.mark.sandbox(area="migrate")
 
 TORCH = "docker.io/trainyard/torch-cpu:sandbox"
 JAX_XGBOOST = "docker.io/trainyard/jax-xgboost:sandbox"
 MPI = "docker.io/trainyard/mpi:sandbox"
+TENSORFLOW = "docker.io/trainyard/tensorflow:sandbox"
 
 FITS_BY_ALLREDUCE = """
 import torch
@@ -93,6 +95,17 @@ with collective.CommunicatorContext(dmlc_communicator="rabit", **meet):
     print(f"rank {rank} of {world}: error {error:.6f}", flush=True)
 if tracker:
     tracker.wait_for(60)
+"""
+SUMS_OVER_MIRRORS = """
+import json, os
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+import tensorflow as tf
+config = json.loads(os.environ["TF_CONFIG"])
+rank, workers = config["task"]["index"], len(config["cluster"]["worker"])
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+add = lambda: tf.distribute.get_replica_context().all_reduce("SUM", float(rank + 1))
+total = strategy.experimental_local_results(tf.function(lambda: strategy.run(add))())[0]
+print(f"rank {rank} of {workers}: sum {float(total)}", flush=True)
 """
 PI = """
 import numpy
@@ -191,3 +204,39 @@ def test_the_launcher_of_an_mpijob_reaches_its_workers(platform: Cluster, tmp_pa
         said = [line.split(": pi ") for line in platform.said_by_launcher(name, LINE, 2)]
     assert [rank for rank, _ in said] == ["rank 0 of 2", "rank 1 of 2"]
     assert [float(pi) for _, pi in said] == pytest.approx([math.pi] * 2, abs=1e-9)
+
+
+@pytest.mark.long
+def test_chief_and_worker_of_a_tfjob_are_the_nodes_of_a_runtime_of_the_catalog(
+    platform: Cluster, tmp_path: Path
+) -> None:
+    pods = replica(1, "tensorflow", TENSORFLOW, ["python", "-c", SUMS_OVER_MIRRORS])
+    job = old("TFJob", tfReplicaSpecs={"Chief": pods, "Worker": pods})
+    with done(platform, job, tmp_path) as name:
+        lines = re.findall(LINE, "".join(platform.logs(name).values()), re.MULTILINE)
+        runtime = (platform.get("trainjob", name) or {})["spec"]["runtimeRef"]["name"]
+    assert sorted(lines) == ["rank 0 of 2: sum 3.0", "rank 1 of 2: sum 3.0"]
+    assert runtime == "tensorflow-distributed"
+
+
+@pytest.mark.long
+def test_chief_and_workers_of_a_tfjob_train_on_its_parameter_server(
+    platform: Cluster, tmp_path: Path
+) -> None:
+    script = (PROJECT / "examples" / "tensorflow-ps" / "train.py").read_text()
+    env = [{"name": "CHECKPOINT_DIR", "value": "checkpoints"}, {"name": "STEPS", "value": "300"}]
+    pods = {
+        type_: replica(count, "tensorflow", TENSORFLOW, ["python", "-c", script], env=env)
+        for type_, count in (("Chief", 1), ("PS", 1), ("Worker", 2))
+    }
+    job = old("TFJob", tfReplicaSpecs=pods)
+    with done(platform, job, tmp_path) as name:
+        runtime = (platform.get("trainjob", name) or {})["spec"]["runtimeRef"]["name"]
+        chief = platform.list(
+            "pods",
+            f"jobset.sigs.k8s.io/jobset-name={name},jobset.sigs.k8s.io/replicatedjob-name=chief",
+        )
+        log = platform.log(chief[0]["metadata"]["name"])
+    assert runtime == "tensorflow-ps"
+    assert re.search(r"weights on /job:ps/replica:0/task:0\S*, starts", log)
+    assert re.findall(r"(\d) workers, weights", log) == ["2"]

@@ -10,7 +10,7 @@ mlPolicy of Trainer v2.3 fits such a job, so its runtime has none.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from trainyard_api import names
@@ -19,13 +19,13 @@ from trainyard_api.json_types import Json
 
 from . import pods
 from .notes import Notes
-from .policy import Policy
 from .ranks import after, variable
 from .source import Job, Role
-from .target import PLAIN, Blueprint, replicated_job
+from .target import PLAIN, Beside, Blueprint
 
 STEP: Final = "master"
 """The ReplicatedJob of the master."""
+_STRICTNESS: Final = {"Never": 0, "ExitCode": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +46,38 @@ def steps(job: Job) -> dict[str, str]:
     return {type_: own if type_ == "Master" else names.NODE for type_ in job.roles}
 
 
-def merged(job: Job) -> Role | None:
-    """The role that all replicas can share; None if their pods differ."""
+def alike(job: Job) -> bool:
+    """Whether all replicas have the same pods."""
     first, *others = job.roles.values()
-    return first if all(first.same_pods(other) for other in others) else None
+    return all(first.same_pods(other) for other in others)
 
 
-def apart(group: Group, policy: Policy, notes: Notes) -> Blueprint:
+def merged(job: Job) -> Role | None:
+    """The role that all replicas can share; None if their pods differ.
+
+    Where a shell cannot number the workers, since they have no command, it is
+    enough if the pods differ in their restart policies: the strictest is all replicas'.
+    """
+    if alike(job):
+        return next(iter(job.roles.values()))
+    strictest = min(job.roles.values(), key=lambda role: _STRICTNESS.get(role.restart_policy or "", 2))
+    same = [replace(role, restart_policy=strictest.restart_policy) for role in job.roles.values()]
+    if same[-1].container.get("command") or not alike(
+        replace(job, roles=dict(zip(job.roles, same, strict=True)))
+    ):
+        return None
+    return same[0]
+
+
+def note_restarts(job: Job, role: Role, notes: Notes) -> None:
+    """Note the restart policies that those of `role`, which is all replicas' now, replaces."""
+    for other in job.roles.values():
+        if other.restart_policy != role.restart_policy:
+            message = f"is {role.restart_policy}: master and workers are nodes of one step"
+            notes.lost(other.path.child("restartPolicy"), f"{message}; write out the command to keep both")
+
+
+def apart(group: Group, notes: Notes) -> Blueprint:
     """The master beside the workers; raises `InvalidFieldError`."""
     job = group.job
     master, workers = job.roles["Master"], job.roles["Worker"]
@@ -60,8 +85,7 @@ def apart(group: Group, policy: Policy, notes: Notes) -> Blueprint:
         raise required(master.path.child("replicas"), "must be 1 where the workers' template differs")
     first = [variable(name, 0) for name in group.numbered]
     env = pods.env(master, [*group.contract, *group.fixed, *first], frozenset(), notes)
-    own = {**pods.commands(master), "env": env}
-    beside = replicated_job(master, STEP, job.kind, policy, notes, own=own)
+    beside = Beside(master, STEP, own={**pods.commands(master), "env": env})
     number = " ".join(f"{name}=$((JOB_COMPLETION_INDEX + 1))" for name in group.numbered)
     return Blueprint(
         job=job,

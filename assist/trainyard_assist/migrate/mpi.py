@@ -18,7 +18,7 @@ from trainyard_api.json_types import Json
 from . import pods, policy, references
 from .notes import Notes
 from .source import Job, Kind, Role, count, read
-from .target import Blueprint, Catalog, build, replicated_job
+from .target import Beside, Blueprint, Catalog, build
 
 KIND_V1: Final = Kind(
     name="MPIJob",
@@ -96,7 +96,6 @@ def _convert(job: Job, mpi_policy: Json, catalog: Catalog, notes: Notes) -> tupl
         raise required(launcher.path.child("replicas"), "there is one launcher")
     run = policy.read(job, notes)
     slots = count(job.spec.get("slotsPerWorker"), _SPEC.child("slotsPerWorker")) or 1
-    nodes = replicated_job(worker, names.NODE, job.kind, run, notes, own=_serving(worker))
     implied = {"numProcPerNode": 1, "mpiImplementation": "OpenMPI"}
     env = json_reader.objects(launcher.container.get("env"), launcher.container_path.child("env"))
     blueprint = Blueprint(
@@ -110,7 +109,7 @@ def _convert(job: Job, mpi_policy: Json, catalog: Catalog, notes: Notes) -> tupl
         own={"env": list(env)},
         step=names.LAUNCHER,
         depends_on=[{"name": names.NODE, "status": "Ready"}],
-        others=[nodes],
+        others=[Beside(worker, names.NODE, own=_serving(worker))],
         jobset={
             "network": {"publishNotReadyAddresses": True},
             "successPolicy": {"operator": "All", "targetReplicatedJobs": [names.LAUNCHER]},

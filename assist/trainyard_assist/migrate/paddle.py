@@ -15,10 +15,9 @@ from trainyard_api.json_types import Json
 
 from . import elastic, pods, policy, references
 from .notes import Notes
-from .policy import Policy
 from .ranks import UNBUFFERED, after, variable
 from .source import Job, Kind, read, unknown_fields
-from .target import PLAIN, Blueprint, Catalog, build, replicated_job
+from .target import PLAIN, Beside, Blueprint, Catalog, build
 
 KIND: Final = Kind(
     name="PaddleJob",
@@ -44,7 +43,7 @@ def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
         path = FieldPath("spec.paddleReplicaSpecs.Worker")
         raise required(path, "a PaddleJob without workers trains nothing")
     job = references.rewritten(job, {"Master": _MASTER, "Worker": names.NODE}, notes)
-    blueprint = _with_server(job, run, notes) if "Master" in job.roles else _collective(job)
+    blueprint = _with_server(job, notes) if "Master" in job.roles else _collective(job)
     return build(blueprint, run, catalog, notes)
 
 
@@ -64,12 +63,12 @@ def _collective(job: Job) -> Blueprint:
     )
 
 
-def _with_server(job: Job, run: Policy, notes: Notes) -> Blueprint:
+def _with_server(job: Job, notes: Notes) -> Blueprint:
     master, worker = job.roles["Master"], job.roles["Worker"]
     here = variable("PADDLE_MASTER", f"$(POD_IP):{master.port}")
     serving = [_ADDRESS, here, variable("PADDLE_SERVER_NUM", 1)]
     env = pods.env(master, [*_common(job), *serving], frozenset(), notes)
-    own = {**pods.commands(master), "env": env}
+    server = Beside(master, _MASTER, own={**pods.commands(master), "env": env})
     training = [
         variable("PADDLE_MASTER", f"{job.host(_MASTER)}:{master.port}"),
         variable("PADDLE_TRAINER_NUM", 1),
@@ -82,7 +81,7 @@ def _with_server(job: Job, run: Policy, notes: Notes) -> Blueprint:
         runtime=PLAIN,
         policy={},
         contract=[*_common(job), *training],
-        others=[replicated_job(master, _MASTER, KIND, run, notes, own=own)],
+        others=[server],
         jobset={"successPolicy": {"operator": "All", "targetReplicatedJobs": [names.NODE]}},
     )
 

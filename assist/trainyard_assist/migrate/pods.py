@@ -128,18 +128,23 @@ def env(role: Role, contract: Sequence[Json], reserved: frozenset[str], notes: N
     return kept + list(contract_by_name.values())
 
 
-def patch(role: Role) -> Json | None:
-    """The patch that gives a runtime's node what the trainer has no field for; None if not needed."""
+def patch(roles: Mapping[str, Role]) -> Json | None:
+    """The patch that gives a runtime's pods, by ReplicatedJob, what the trainer has no field for.
+
+    None if there is nothing.
+    """
+    templates = {step: template for step, role in roles.items() if (template := _template(role))}
+    return patched(templates) if templates else None
+
+
+def _template(role: Role) -> Json:
     pod = _pod(role)
     spec: dict[str, Any] = {key: pod[key] for key in _PATCHABLE_POD if key in pod}
     container = _container(role.container)
     mounted = {key: container[key] for key in _PATCHABLE_CONTAINER if key in container}
     if mounted:
         spec["containers"] = [{"name": names.NODE, **mounted}]
-    template = {key: value for key, value in (("metadata", role.metadata), ("spec", spec)) if value}
-    if not template:
-        return None
-    return patched({names.NODE: template})
+    return {key: value for key, value in (("metadata", role.metadata), ("spec", spec)) if value}
 
 
 def patched(templates: Mapping[str, Json], manager: str = MANAGER, metadata: Json | None = None) -> Json:

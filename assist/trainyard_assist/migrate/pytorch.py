@@ -51,7 +51,8 @@ def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
     if alike is None:
         contract = [UNBUFFERED, *rendezvous]
         group = masters.Group(job, contract, numbered=("RANK", "PET_NODE_RANK"), fixed=_fixed(job, number))
-        return build(masters.apart(group, run, notes), run, catalog, notes)
+        return build(masters.apart(group, notes), run, catalog, notes)
+    masters.note_restarts(job, alike, notes)
     blueprint = Blueprint(
         job=job,
         trainer=alike,

@@ -45,6 +45,8 @@ class Kind:
     """Whether one failed pod with the restart policy Never ended the job."""
     others: frozenset[str] = frozenset()
     """Further fields of the spec."""
+    former_container: str | None = None
+    """What the container that trains was called in the first versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +214,7 @@ def count(value: Any, path: FieldPath, *, least: int = 1) -> int | None:
 def _container(kind: Kind, pod: Json, path: FieldPath) -> tuple[Json, FieldPath]:
     containers: Sequence[Json] = json_reader.named_objects(pod.get("containers"), path)
     for position, container in enumerate(containers):
-        if kind.container is None or container["name"] == kind.container:
+        if kind.container is None or container["name"] in (kind.container, kind.former_container):
             return container, path.index(position)
     requirement = "a container" if kind.container is None else f"a container {kind.container!r}, which trains"
     raise required(path, f"must have {requirement}")

@@ -1,9 +1,8 @@
 """Builds a TrainJob from a blueprint, and a TrainingRuntime if it needs one.
 
 Called by the modules of the kinds. The job uses a runtime of the catalog if
-its pods can be built from it: if the catalog has it, if it brings no command
-where the job has none, and if the TrainJob can express everything else.
-Otherwise the job gets a runtime of its own name with the whole pod template.
+its pods can be built from it (`fit`), and if the TrainJob can express everything
+else. Otherwise the job gets a runtime of its own name with the whole pod template.
 """
 
 from __future__ import annotations
@@ -12,17 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from trainyard_api import json_reader, names
+from trainyard_api import names
 from trainyard_api.documents import Document
-from trainyard_api.errors import FieldPath, InvalidFieldError
+from trainyard_api.errors import FieldPath
 from trainyard_api.json_types import Json
-from trainyard_operator.core.build import templates
 
-from . import pods
+from . import fit, pods
 from . import policy as policies
 from .notes import Notes
 from .policy import Policy, Restarts
-from .source import Job, Kind, Role
+from .source import Job, Role
 
 PLAIN: Final = "plain"
 """The framework, and the runtime of the catalog, that connects the pods in no way."""
@@ -30,6 +28,19 @@ _SHOWN: Final = 8
 
 Catalog = Mapping[str, Document]
 """ClusterTrainingRuntimes by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Replicas that become a ReplicatedJob beside the trainer's step, with as many pods."""
+
+    role: Role
+    step: str
+    own: Json
+    """command, args and env in place of the container's own."""
+    shares: bool = False
+    """Whether a runtime of the catalog may have it: it runs the trainer's program, and asks for no
+    resources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +68,16 @@ class Blueprint:
     """The environment to put into the runtime's container instead of the TrainJob."""
     step: str = names.NODE
     depends_on: Sequence[Json] = ()
-    others: Sequence[Json] = ()
-    """ReplicatedJobs before the trainer's; they need a runtime of their own."""
+    others: Sequence[Beside] = ()
+    """What stands before the trainer's step."""
     jobset: Json = field(default_factory=dict)
-    """Fields of the JobSet's spec; they need a runtime of their own too."""
+    """Fields of the JobSet's spec, beside those of the run policy."""
 
 
 def build(blueprint: Blueprint, policy: Policy, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
     """The TrainJob, after its runtime if it needs one; raises `InvalidFieldError`."""
-    job, role = blueprint.job, blueprint.trainer
+    job, role, others = blueprint.job, blueprint.trainer, blueprint.others
+    restarts_beside = [policies.restarts(other.role, job.kind, policy, notes) for other in others]
     restarts = policies.restarts(role, job.kind, policy, notes)
     commands: Json = pods.commands(role) if blueprint.command is None else blueprint.command
     trainer: dict[str, Any] = {**commands}
@@ -76,32 +88,35 @@ def build(blueprint: Blueprint, policy: Policy, catalog: Catalog, notes: Notes) 
     if blueprint.processes is not None:
         trainer["numProcPerNode"] = blueprint.processes
     reasons = [*policy.reasons, *restarts.reasons, *pods.beyond_a_trainjob(role, job.kind.port_name)]
-    special = bool(blueprint.others or blueprint.jobset)
-    if not special and not reasons and _fits(catalog.get(blueprint.runtime), blueprint, trainer):
-        patch = pods.patch(role)
+    alike = all(other.shares for other in others)
+    for other, its in zip(others, restarts_beside, strict=True) if alike else ():
+        reasons += [*its.reasons, *pods.beyond_a_trainjob(other.role, job.kind.port_name)]
+    wanted = fit.Wanted(
+        framework=blueprint.framework,
+        policy=blueprint.policy,
+        beside={other.step: other.role.replicas for other in others},
+        success=blueprint.jobset.get("successPolicy"),
+        program=trainer.keys(),
+    )
+    difference = fit.difference(catalog.get(blueprint.runtime), wanted)
+    if alike and not reasons and difference is None:
+        patch = pods.patch({**{other.step: other.role for other in others}, blueprint.step: role})
         fitting: dict[str, Any] = {"runtimeRef": {"name": blueprint.runtime}}
         fitting["trainer"] = {**pods.trainer(role), **trainer}
         if patch:
             fitting["runtimePatches"] = [patch]
         return (_trainjob(job, {**fitting, **policy.trainjob}),)
-    _say_why(blueprint, reasons, special, notes)
+    _say_why(blueprint, reasons, difference, notes)
     reference = {"kind": names.TRAINING_RUNTIME, "name": job.name}
     spec = {"runtimeRef": reference, "trainer": trainer, **policy.trainjob}
-    return _runtime(blueprint, policy, restarts), _trainjob(job, spec)
+    beside = [_beside(other, its, policy) for other, its in zip(others, restarts_beside, strict=True)]
+    return _runtime(blueprint, policy, restarts, beside), _trainjob(job, spec)
 
 
-def replicated_job(
-    role: Role, step: str, kind: Kind, policy: Policy, notes: Notes, *, own: Json
-) -> dict[str, Any]:
-    """A ReplicatedJob beside the trainer's, with as many pods as the role has replicas.
-
-    `own` are the fields that replace the container's command, arguments and
-    environment.
-    """
-    restarts = policies.restarts(role, kind, policy, notes)
-    counts = {"parallelism": role.replicas, "completions": role.replicas}
-    spec = {**counts, **restarts.job}
-    return _replicated_job(step, spec, pods.whole(role, own, restarts.pod, policy.pod), {})
+def _beside(other: Beside, restarts: Restarts, policy: Policy) -> dict[str, Any]:
+    counts = {"parallelism": other.role.replicas, "completions": other.role.replicas}
+    pod = pods.whole(other.role, other.own, restarts.pod, policy.pod)
+    return _replicated_job(other.step, {**counts, **restarts.job}, pod, {})
 
 
 def _replicated_job(step: str, spec: Json, template: Json, labels: Json) -> dict[str, Any]:
@@ -109,14 +124,14 @@ def _replicated_job(step: str, spec: Json, template: Json, labels: Json) -> dict
     return {"name": step, "template": {**own, "spec": {**spec, "template": template}}}
 
 
-def _runtime(blueprint: Blueprint, policy: Policy, restarts: Restarts) -> Json:
+def _runtime(blueprint: Blueprint, policy: Policy, restarts: Restarts, beside: Sequence[Json]) -> Json:
     job, role = blueprint.job, blueprint.trainer
     labels = {names.ANCESTOR_LABEL: names.ANCESTOR_TRAINER}
     pod = pods.whole(role, blueprint.own, restarts.pod, policy.pod)
     own = _replicated_job(blueprint.step, restarts.job, pod, labels)
     if blueprint.depends_on:
         own["dependsOn"] = list(blueprint.depends_on)
-    spec = {**blueprint.jobset, **policy.jobset, "replicatedJobs": [*blueprint.others, own]}
+    spec = {**blueprint.jobset, **policy.jobset, "replicatedJobs": [*beside, own]}
     template: dict[str, Any] = {"spec": spec}
     if policy.annotations:
         template["metadata"] = {"annotations": policy.annotations}
@@ -141,38 +156,18 @@ def _trainjob(job: Job, spec: Json) -> Json:
     }
 
 
-def _say_why(blueprint: Blueprint, reasons: Sequence[FieldPath], special: bool, notes: Notes) -> None:
-    """Note why the job has a runtime of its own."""
+def _say_why(
+    blueprint: Blueprint, reasons: Sequence[FieldPath], difference: str | None, notes: Notes
+) -> None:
+    """Note why the job has a runtime of its own; `difference` is that of the catalog's."""
     whose = f"TrainingRuntime {blueprint.job.name}"
-    if reasons or special:
-        shown = [str(path) for path in reasons[:_SHOWN]]
-        alike = ["pods that are not all alike"] if special else []
-        more = [f"{len(reasons) - _SHOWN} more"] if len(reasons) > _SHOWN else []
-        message = f"{whose} holds what a TrainJob has no field for: {', '.join(alike + shown + more)}"
-    else:
-        message = (
-            f"{whose} takes the place of {blueprint.runtime}, which the catalog lacks, "
-            "or which would run a command of its own"
-        )
-    notes.changed(blueprint.trainer.path, message)
-
-
-def _fits(runtime: Document | None, blueprint: Blueprint, trainer: Json) -> bool:
-    """Whether the runtime of the catalog does exactly what the job asks for."""
-    if runtime is None:
-        return False
-    path = FieldPath("spec")
-    try:
-        spec = json_reader.mapping(runtime.value.get("spec"), path)
-        policy = json_reader.mapping(spec.get("mlPolicy"), path.child("mlPolicy"))
-        template = json_reader.mapping(spec.get("template"), path.child("template"))
-        jobset = json_reader.mapping(template.get("spec"), templates.SPEC_PATH)
-        jobs = templates.checked(jobset, templates.SPEC_PATH)["replicatedJobs"]
-    except InvalidFieldError:
-        return False
-    node = templates.container(jobs[0], names.NODE) if len(jobs) == 1 else None
-    if node is None or jobs[0]["name"] != names.NODE:
-        return False
-    if policy.keys() - {"numNodes"} != blueprint.policy.keys():
-        return False
-    return not any(node.get(key) and not trainer.get(key) for key in ("command", "args"))
+    alike = all(other.shares for other in blueprint.others)
+    if reasons or not alike:
+        shown = [] if alike else ["pods that are not all alike"]
+        shown += [str(path) for path in reasons[:_SHOWN]]
+        shown += [f"{len(reasons) - _SHOWN} more"] if len(reasons) > _SHOWN else []
+        message = f"{whose} holds what a TrainJob has no field for: {', '.join(shown)}"
+        notes.changed(blueprint.trainer.path, message)
+    if difference and alike and (blueprint.others or not reasons):
+        message = f"{whose} takes the place of {blueprint.runtime}, which {difference}"
+        notes.changed(blueprint.trainer.path, message)

@@ -1,26 +1,24 @@
 """TFJob.
 
-Trainer v2.3 has no policy for TensorFlow. TF_CONFIG, which the training
-operator wrote into every pod, differs between the pods of a type only in the
-number of the pod, which Kubernetes fills in. A job of only workers runs on the
-plain runtime; chief, parameter servers and evaluator become ReplicatedJobs
-beside them.
+On runtimes for TensorFlow the platform sets TF_CONFIG, which the training operator
+wrote into every pod: the workers are the trainer's step, and chief, parameter
+servers and evaluator are ReplicatedJobs beside it. Workers, with a chief that has
+the same pods, are the nodes of `tensorflow-distributed`; with parameter servers
+they run on `tensorflow-ps` if all have one program.
 """
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
 from trainyard_api import json_reader, names
-from trainyard_api.errors import FieldPath, required
+from trainyard_api.errors import FieldPath, invalid, required
 from trainyard_api.json_types import Json
 
-from . import pods, policy, references
+from . import masters, pods, policy, references
 from .notes import Notes
-from .ranks import index, variable
 from .source import Job, Kind, Role, read
-from .target import PLAIN, Blueprint, Catalog, build, replicated_job
+from .target import Beside, Blueprint, Catalog, build
 
 KIND: Final = Kind(
     name="TFJob",
@@ -33,10 +31,9 @@ KIND: Final = Kind(
     others=frozenset({"successPolicy", "enableDynamicWorker"}),
 )
 _LEADERS: Final = ("Chief", "Master")
-_OUTSIDE: Final = "Evaluator"
-"""The type that is not a member of the cluster."""
-_NUMBER: Final = "TF_TASK_INDEX"
-_PLACE: Final = "@"
+_CHIEF: Final = "chief"
+_SERVERS: Final = "PS"
+_CONFIG: Final = frozenset({"TF_CONFIG"})
 
 
 def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
@@ -49,46 +46,77 @@ def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
         message = "the number of workers does not change while a TrainJob runs; TF_CONFIG names all of them"
         notes.lost("spec.enableDynamicWorker", message)
     run = policy.read(job, notes)
-    steps = {type_: names.NODE if type_ == trainer.type else type_.lower() for type_ in job.roles}
+    steps = _steps(job, trainer)
+    _note_leader(job, steps, notes)
     job = references.rewritten(job, steps, notes)
     trainer = job.roles[trainer.type]
-    others = []
-    for role in job.roles.values():
-        if role is trainer:
-            continue
-        env = pods.env(role, _config(job, role, steps), frozenset(), notes)
-        own = {**pods.commands(role), "env": env}
-        others.append(replicated_job(role, steps[role.type], KIND, run, notes, own=own))
+    others = [role for role in job.roles.values() if steps[role.type] != names.NODE]
+    reserved = _CONFIG if job.total > 1 else frozenset()
+    # Beside the trainer's step, what has no command runs the TrainJob's program: it must not have one then.
+    is_in_runtime = any(not (pods.commands(role) or _same_program(role, trainer)) for role in others)
     blueprint = Blueprint(
         job=job,
         trainer=trainer,
-        nodes=trainer.replicas,
+        nodes=sum(role.replicas for role in job.roles.values() if steps[role.type] == names.NODE),
         framework="tensorflow",
-        runtime=PLAIN,
+        runtime="tensorflow-ps" if _SERVERS in job.roles else "tensorflow-distributed",
         policy={},
-        contract=_config(job, trainer, steps),
-        others=others,
+        reserved=reserved,
+        command={} if is_in_runtime else None,
+        own=_program(trainer, reserved, notes) if is_in_runtime else {},
+        others=[
+            Beside(role, steps[role.type], {}, shares=_same_image(role, trainer))
+            if _same_program(role, trainer) and not is_in_runtime
+            else Beside(role, steps[role.type], _program(role, reserved, notes))
+            for role in others
+        ],
         jobset=_success(job, steps, notes),
     )
     return build(blueprint, run, catalog, notes)
 
 
-def _config(job: Job, role: Role, steps: dict[str, str]) -> list[Json]:
-    """TF_CONFIG of the role's pods; a single pod has none."""
-    if job.total == 1:
-        return []
-    cluster = {
-        member.type.lower(): [f"{host}:{member.port}" for host in _hosts(job, member, steps)]
-        for member in job.roles.values()
-        if member.type != _OUTSIDE
+def _steps(job: Job, trainer: Role) -> dict[str, str]:
+    """The ReplicatedJob of each type, called as its tasks are in TF_CONFIG."""
+    leaders = [job.roles[name] for name in _LEADERS if name in job.roles]
+    if len(leaders) > 1:
+        raise invalid(
+            leaders[1].path, leaders[1].type, "must not be beside a Chief: TensorFlow has one chief"
+        )
+    for role in leaders:
+        if role.replicas != 1:
+            raise invalid(role.path.child("replicas"), role.replicas, "must be 1: TensorFlow has one chief")
+    are_alike = job.roles.keys() <= {"Worker", *_LEADERS} and masters.alike(job)
+    nodes = {*_LEADERS, "Worker"} if are_alike else {trainer.type}
+    return {
+        type_: names.NODE if type_ in nodes else _CHIEF if type_ in _LEADERS else type_.lower()
+        for type_ in job.roles
     }
-    task = {"type": role.type.lower(), "index": _PLACE}
-    text = json.dumps({"cluster": cluster, "task": task, "environment": "cloud"}, separators=(",", ":"))
-    return [index(_NUMBER), variable("TF_CONFIG", text.replace(f'"{_PLACE}"', f"$({_NUMBER})"))]
 
 
-def _hosts(job: Job, role: Role, steps: dict[str, str]) -> list[str]:
-    return job.hosts(steps[role.type], role.replicas)
+def _note_leader(job: Job, steps: dict[str, str], notes: Notes) -> None:
+    """Note how a script knows its chief, where TF_CONFIG says it otherwise."""
+    for role in (job.roles[name] for name in _LEADERS if name in job.roles and job.total > 1):
+        if steps[role.type] == names.NODE:
+            message = "is worker 0 in TF_CONFIG, which is the chief where no task is called so"
+            notes.changed(role.path, message)
+        elif role.type.lower() != _CHIEF:
+            notes.changed(role.path, f"is the {_CHIEF} in TF_CONFIG")
+
+
+def _program(role: Role, reserved: frozenset[str], notes: Notes) -> Json:
+    return {**pods.commands(role), "env": pods.env(role, (), reserved, notes)}
+
+
+def _same_program(role: Role, trainer: Role) -> bool:
+    keys = ("command", "args", "env")
+    return all((role.container.get(key) or []) == (trainer.container.get(key) or []) for key in keys)
+
+
+def _same_image(role: Role, trainer: Role) -> bool:
+    """Whether the TrainJob's image is the role's too, and the runtime's resources are enough."""
+    return role.container.get("image") == trainer.container.get("image") and not role.container.get(
+        "resources"
+    )
 
 
 def _success(job: Job, steps: dict[str, str], notes: Notes) -> Json:

@@ -26,6 +26,7 @@ KIND: Final = Kind(
     port_name="xgboostjob-port",
     port=9999,
     restart_policy="Never",
+    former_container="xgboostjob",
 )
 _RESERVED: Final = frozenset({"DMLC_TRACKER_URI", "DMLC_TRACKER_PORT", "DMLC_TASK_ID", "DMLC_NUM_WORKER"})
 
@@ -40,7 +41,8 @@ def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
         host = job.host(masters.STEP)
         fixed = _fixed(job, host, job.hosts(names.NODE, job.roles["Worker"].replicas))
         group = masters.Group(job, [UNBUFFERED], numbered=("RANK",), fixed=fixed)
-        return build(masters.apart(group, run, notes), run, catalog, notes)
+        return build(masters.apart(group, notes), run, catalog, notes)
+    masters.note_restarts(job, alike, notes)
     first, *rest = job.hosts(names.NODE, job.total)
     blueprint = Blueprint(
         job=job,
