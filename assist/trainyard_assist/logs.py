@@ -31,6 +31,8 @@ _SECONDS: Final = 4096
 _STAMP: Final = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 """How the kubelet dates a line, in the time zone of its node."""
 
+_NO_LOG: Final = b"unable to retrieve container logs for "
+"""What the kubelet answers, without a date, in place of the log of a container that is no longer there."""
 _EPOCH: Final = 1970
 
 Line = tuple[str, str]
@@ -82,6 +84,8 @@ class Log:
     def _fresh(self, raw: Iterable[bytes]) -> list[Line]:
         lines = []
         for line in raw:
+            if line.startswith(_NO_LOG):
+                continue
             at, text = self._dated(line[:LONGEST])
             key = (at, hash(text))
             if self._is_repeated(key) or (self._only_end and self._is_cut and at < self._first):

@@ -162,3 +162,10 @@ def test_a_hostile_line_costs_no_more_than_its_length(unit: bytes) -> None:
     began = time.process_time()
     assert len(Log().feed(text + b"\n")) == 1
     assert time.process_time() - began < 20 * SECONDS * logs.LONGEST
+
+
+def test_the_words_of_a_kubelet_that_has_no_log_are_none_of_the_job() -> None:
+    log = Log()
+    assert log.feed(b"unable to retrieve container logs for containerd://0123\n") == []
+    [(_, text)] = log.feed(b"2026-01-01T00:00:00Z unable to retrieve container logs for me\n")
+    assert text == "unable to retrieve container logs for me"
