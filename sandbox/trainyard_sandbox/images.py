@@ -425,7 +425,8 @@ class Store:
                 shutil.rmtree(target, ignore_errors=True)
                 run_logged(["cp", "-a", self._root, target], new_log("clone"), "copy the images")
                 return
-            for database in target.rglob("*.db"):
+            # One in the folder of each plugin. What an image holds under such a name may lead anywhere.
+            for database in target.glob("*/*.db"):
                 copy = database.with_suffix(".copy")
                 shutil.copyfile(database, copy)
                 copy.replace(database)

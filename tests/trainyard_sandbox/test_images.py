@@ -119,6 +119,27 @@ def test_what_another_checkout_has_put_in_the_place_of_an_image_is_put_right_bef
     assert (tmp_path / "copy" / "image").read_text() == "ours"
 
 
+def test_a_copy_of_the_store_has_its_own_databases_and_shares_what_is_in_images(tmp_path: Path) -> None:
+    root = tmp_path / "store" / "root"
+    database = root / "io.containerd.metadata.v1.bolt" / "meta.db"
+    layer = root / "io.containerd.snapshotter.v1.overlayfs" / "snapshots" / "1" / "fs"
+    for folder in (database.parent, layer):
+        folder.mkdir(parents=True)
+    database.write_text("images")
+    (layer / "proj.db").write_text("maps")
+    (layer / "wtmp.db").symlink_to("/nowhere/wtmp.db")
+    copy = tmp_path / "copy"
+    Store(tmp_path / "store", lambda: None).clone(copy)
+    files = {str(path.relative_to(copy)): path for path in copy.rglob("*.db")}
+    assert {
+        name: "a link" if file.is_symlink() else file.samefile(root / name) for name, file in files.items()
+    } == {
+        "io.containerd.metadata.v1.bolt/meta.db": False,
+        "io.containerd.snapshotter.v1.overlayfs/snapshots/1/fs/proj.db": True,
+        "io.containerd.snapshotter.v1.overlayfs/snapshots/1/fs/wtmp.db": "a link",
+    }
+
+
 def test_the_work_that_is_left_is_what_neither_the_store_nor_the_cache_nor_a_bundle_has(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
