@@ -13,7 +13,7 @@ from .gangs import VOLCANO, Scheduler, cpu_of_a_pod, gang_runtime
 
 pytestmark = pytest.mark.sandbox(area="queues")
 
-RANK = "echo rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE"
+RANK = "echo rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE on $(hostname)"
 
 
 COSCHEDULING = Scheduler(
@@ -115,4 +115,7 @@ def test_the_workers_of_an_mpi_job_start_together_or_not_at_all_and_its_launcher
     platform.apply(mpi_gang_runtime(platform, cpu, by), job)
     waits_whole(platform, ranks, first, cpu, by)
     platform.wait_for_condition(ranks, "Complete")
-    assert platform.said_by_launcher(ranks, r"rank (\d) of 3", 3) == ["0", "1", "2"]
+    said = platform.said_by_launcher(ranks, r"rank (\d) of 3 on (\S+)", 3)
+    assert [rank for rank, _ in said] == ["0", "1", "2"]
+    hosts = {f"{ranks}-launcher-0-0", f"{ranks}-node-0-0", f"{ranks}-node-0-1"}
+    assert {host for _, host in said} == hosts

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import Cluster, Object
+from tests.support.cluster import Cluster, Object, add
 from tests.support.patience import LEARNED
 from trainyard_sandbox.paths import PROJECT
 
@@ -116,7 +116,7 @@ rank, size = world.Get_rank(), world.Get_size()
 slices = 1_000_000
 middles = (numpy.arange(rank, slices, size) + 0.5) / slices
 pi = world.allreduce((4 / (1 + middles**2)).sum() / slices)
-print(f"rank {rank} of {size}: pi {pi:.10f}", flush=True)
+print(f"rank {rank} of {size} on {MPI.Get_processor_name()}: pi {pi:.10f}", flush=True)
 """
 
 
@@ -201,15 +201,17 @@ def test_the_launcher_of_an_mpijob_reaches_its_workers(platform: Cluster, tmp_pa
         role["template"]["spec"]["securityContext"] = {"fsGroup": 1000}
     job = old("MPIJob", "v2beta1", sshAuthMountPath="/home/mpiuser/.ssh", mpiReplicaSpecs=roles)
     with done(platform, job, tmp_path) as name:
-        said = [line.split(": pi ") for line in platform.said_by_launcher(name, LINE, 2)]
-    assert [rank for rank, _ in said] == ["rank 0 of 2", "rank 1 of 2"]
-    assert [float(pi) for _, pi in said] == pytest.approx([math.pi] * 2, abs=1e-9)
+        said = platform.said_by_launcher(name, r"rank (\d) of 2 on (\S+): pi ([\d.]+)", 2)
+    assert [rank for rank, _, _ in said] == ["0", "1"]
+    assert {host for _, host, _ in said} == {f"{name}-node-0-0", f"{name}-node-0-1"}
+    assert [float(pi) for _, _, pi in said] == pytest.approx([math.pi] * 2, abs=1e-9)
 
 
 @pytest.mark.long
 def test_chief_and_worker_of_a_tfjob_are_the_nodes_of_a_runtime_of_the_catalog(
     platform: Cluster, tmp_path: Path
 ) -> None:
+    add(platform.name, "tensorflow")
     pods = replica(1, "tensorflow", TENSORFLOW, ["python", "-c", SUMS_OVER_MIRRORS])
     job = old("TFJob", tfReplicaSpecs={"Chief": pods, "Worker": pods})
     with done(platform, job, tmp_path) as name:
@@ -223,6 +225,7 @@ def test_chief_and_worker_of_a_tfjob_are_the_nodes_of_a_runtime_of_the_catalog(
 def test_chief_and_workers_of_a_tfjob_train_on_its_parameter_server(
     platform: Cluster, tmp_path: Path
 ) -> None:
+    add(platform.name, "tensorflow")
     script = (PROJECT / "examples" / "tensorflow-ps" / "train.py").read_text()
     env = [{"name": "CHECKPOINT_DIR", "value": "checkpoints"}, {"name": "STEPS", "value": "300"}]
     pods = {

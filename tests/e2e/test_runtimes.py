@@ -47,9 +47,9 @@ def test_mpirun_reaches_the_other_node_as_root_where_an_image_has_no_other_user(
 
 
 PRINTS = """
-import os, time
+import os, socket, time
 for _ in range(5):
-    print("printed", os.environ.get("OMPI_COMM_WORLD_RANK", "0"), time.time())
+    print("printed", os.environ.get("OMPI_COMM_WORLD_RANK", "0"), socket.gethostname(), time.time())
     time.sleep(1)
 """
 
@@ -72,11 +72,14 @@ def test_each_line_that_python_prints_is_in_the_log_before_the_script_ends(
     of_job = f"jobset.sigs.k8s.io/jobset-name={name}"
     text = platform.kubectl("logs", "-l", of_job, "--tail=-1", "--timestamps")
     lines = [
-        (rank, datetime.fromisoformat(logged).timestamp(), float(printed))
-        for logged, rank, printed in re.findall(r"^(\S+) .*printed (\d) (\S+)$", text, re.MULTILINE)
+        (rank, host, datetime.fromisoformat(logged).timestamp(), float(printed))
+        for logged, rank, host, printed in re.findall(
+            r"^(\S+) .*printed (\d) (\S+) (\S+)$", text, re.MULTILINE
+        )
     ]
-    firsts = {rank: min(logged for of, logged, _ in lines if of == rank) for rank in ranks}
-    lasts = {rank: max(printed for of, _, printed in lines if of == rank) for rank in ranks}
+    assert len({host for _, host, _, _ in lines}) == 2, text
+    firsts = {rank: min(logged for of, _, logged, _ in lines if of == rank) for rank in ranks}
+    lasts = {rank: max(printed for of, _, _, printed in lines if of == rank) for rank in ranks}
     assert {rank: firsts[rank] < lasts[rank] for rank in ranks} == dict.fromkeys(ranks, True), text
 
 
