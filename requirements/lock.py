@@ -66,10 +66,17 @@ LOCKS = (
         "the sandbox's image of that name, without what the overrides leave out",
         ("requirements/tensorflow.in", "--override", "requirements/tensorflow-overrides.in"),
     ),
+    Lock("mpi", "the sandbox's image of that name, beside NumPy", ("requirements/mpi.in",)),
+    Lock(
+        "deepspeed",
+        "the sandbox's image of that name, beside PyTorch and NumPy, which are its base's",
+        ("requirements/deepspeed.in", "--override", "requirements/torch.base"),
+        python="3.13",
+    ),
     Lock(
         "trl",
         "the trainers' image, beside PyTorch and NumPy, which are its base's",
-        ("requirements/trl.in", "--override", "requirements/trl.base"),
+        ("requirements/trl.in", "--override", "requirements/torch.base"),
         python="3.13",
     ),
 )

@@ -78,6 +78,8 @@ class Image:
     files: Sequence[str] = ()
     artifacts: Sequence[str] = ()
     wheels: str | None = None
+    sources: Sequence[str] = ()
+    """Packages of `wheels` of which there is only the source."""
     seconds: float = 0.0
     part: str | None = None
     """Of a sandbox, if it can do without it (`parts`)."""
@@ -131,8 +133,9 @@ class Image:
             shutil.copyfile(requirements, context / requirements.name)
             # All of them are in the file; what it leaves out on purpose is not to come in by another.
             pip = [sys.executable, "-m", "pip", "download", "--quiet", "--require-hashes", "--no-deps"]
-            target_python = ["--only-binary", ":all:", "--python-version", self.python(bases)]
-            arguments = [*pip, *target_python, "-r", str(requirements), "-d", str(context / "wheels")]
+            forms = ["--only-binary", ":all:", *(f"--no-binary={package}" for package in self.sources)]
+            options = [*forms, "--python-version", self.python(bases), "-d", str(context / "wheels")]
+            arguments = [*pip, *options, "-r", str(requirements)]
             run_logged(arguments, log, f"fetch the wheels of {self.wheels}", tries=FETCHES)
 
 

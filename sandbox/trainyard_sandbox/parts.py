@@ -12,7 +12,8 @@ from typing import Final
 PARTS: Final[Mapping[str, str]] = {
     "volcano": "the gang scheduler",
     "coscheduling": "the other gang scheduler, of scheduler-plugins",
-    "mpi": "the image of the runtimes for MPI",
+    "mpi": "the image of the runtimes for MPI and MLX",
+    "deepspeed": "the image of the runtime for DeepSpeed",
     "jax-xgboost": "the image of the runtimes for JAX and XGBoost",
     "tensorflow": "the image of the runtimes for TensorFlow",
     "initializers": "the image that fetches datasets and models",

@@ -1,4 +1,4 @@
-"""MPI, JAX and XGBoost train over two pods, and all ranks come to the number that is right."""
+"""Frameworks train over two pods, and all ranks come to the number that is right."""
 
 import math
 import re
@@ -26,6 +26,33 @@ def test_mpirun_reaches_the_other_node_over_ssh_and_an_allreduce_gives_pi(platfo
     found = platform.said_by_launcher("pi", r"rank (\d) of 2 on (\S+): pi ([\d.]+)", 2)
     assert [(rank, host) for rank, host, _ in found] == [("0", "pi-launcher-0-0"), ("1", "pi-node-0-0")]
     assert [abs(float(pi) - math.pi) < 1e-9 for _, _, pi in found] == [True, True]
+
+
+def trained(platform: Cluster, example: str, job: str, rest: str) -> set[str]:
+    """Run an example in which two ranks train one model. What both say beside the loss, which has fallen."""
+    platform.kubectl("apply", "-f", f"examples/{example}/trainjob.yaml")
+    platform.wait_for_condition(job, "Complete", within=LEARNED)
+    pattern = rf"rank (\d) of 2 on (\S+): loss ([\d.]+) -> ([\d.]+), ({rest})"
+    ranks = platform.said_by_launcher(job, pattern, 2)
+    assert [rank for rank, *_ in ranks] == ["0", "1"]
+    assert {host for _, host, *_ in ranks} == {f"{job}-launcher-0-0", f"{job}-node-0-0"}
+    assert [float(last) < float(first) / 5 for _, _, first, last, _ in ranks] == [True, True]
+    return {words for *_, words in ranks}
+
+
+@pytest.mark.long
+def test_two_ranks_of_mlx_have_equal_weights(platform: Cluster) -> None:
+    assert len(trained(platform, "mlx", "average", r"weights [\d.]+")) == 1
+
+
+@pytest.mark.long
+def test_two_ranks_of_deepspeed_with_zero_1_have_equal_weights_and_half_of_the_optimizer_each(
+    platform: Cluster,
+) -> None:
+    """With Open MPI 5, which reads other variables than Open MPI 4."""
+    [words] = trained(platform, "deepspeed", "zero", r"weights [\d.]+, moments of \d+ of \d+ parameters")
+    [(held, parameters)] = re.findall(r"moments of (\d+) of (\d+)", words)
+    assert 0.5 <= int(held) / int(parameters) < 0.51
 
 
 def test_two_jax_processes_share_gradients_by_psum(platform: Cluster) -> None:

@@ -223,8 +223,8 @@ MPI = "docker.io/trainyard/mpi:sandbox"
 def test_a_sandbox_that_runs_gets_a_part_that_somebody_asks_for(spare: Cluster) -> None:
     brought_up = trainyard("sandbox", "up", "--name", "spare", "--nodes", "2")
     assert (
-        "It is without volcano, coscheduling, mpi, jax-xgboost, tensorflow, initializers, trainers."
-        in brought_up.stderr
+        "It is without volcano, coscheduling, mpi, deepspeed, jax-xgboost, tensorflow, initializers, "
+        "trainers." in brought_up.stderr
     )
     components = spare.sandbox.status().components
     for containerd in ("containerd", "containerd-2"):  # the cache had it from another sandbox
@@ -232,7 +232,8 @@ def test_a_sandbox_that_runs_gets_a_part_that_somebody_asks_for(spare: Cluster) 
         remove = ["ctr", "--address", socket, "--namespace", "k8s.io", "images", "remove", "--sync", MPI]
         subprocess.run(remove, check=True, capture_output=True)
     added = trainyard("sandbox", "up", "--name", "spare", "--with", "mpi", "--with", "volcano")
-    assert "It is without coscheduling, jax-xgboost, tensorflow, initializers, trainers." in added.stderr
+    without = "It is without coscheduling, deepspeed, jax-xgboost, tensorflow, initializers, trainers."
+    assert without in added.stderr
     for node in ("spare-node", "spare-node-2"):
         place = {"nodeName": node, "restartPolicy": "Never"}
         overrides = f"--overrides={json.dumps({'spec': place})}"

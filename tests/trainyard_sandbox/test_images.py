@@ -60,6 +60,20 @@ def test_an_image_on_another_changes_with_it_and_gets_wheels_for_its_python(proj
     assert seen(base, replace(under, tag="u:2"))[0] != before
 
 
+def test_packages_come_as_wheels_for_the_images_python_but_for_those_of_which_there_is_only_the_source(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[list[str]] = []
+    monkeypatch.setattr(images, "run_logged", lambda command, *_, **__: commands.append(command))
+    image = Image("i", "i:1", "Dockerfile", base="debian", wheels="locked.txt", sources=["deepspeed"])
+    image.fill(project / "code", {"debian": replace(BASES["debian"], python="3.13")}, Toolchain([]), project)
+    [command] = commands
+    assert command[command.index("--only-binary") :][:5] == [
+        *("--only-binary", ":all:", "--no-binary=deepspeed"),
+        *("--python-version", "3.13"),
+    ]
+
+
 def test_what_an_image_is_built_on_is_work_that_is_left_unless_it_is_there(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,7 +111,7 @@ def test_every_image_of_the_sandbox_has_a_dockerfile_and_a_known_base() -> None:
         *("pause", "busybox", "jobset", "kueue", "operator", "initializers"),
         *("volcano-scheduler", "volcano-controller-manager", "volcano-webhook-manager"),
         *("scheduler-plugins-scheduler", "scheduler-plugins-controller"),
-        *("torch-cpu", "trainers", "mpi", "jax-xgboost", "tensorflow"),
+        *("torch-cpu", "trainers", "mpi", "deepspeed", "jax-xgboost", "tensorflow"),
     }
     assert [i.name for i in listed.images if not i.dockerfile_path.exists()] == []
     assert {image.base for image in listed.images} <= {None, *listed.bases}

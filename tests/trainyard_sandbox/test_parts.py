@@ -14,6 +14,7 @@ def test_parts_are_named_one_by_one_or_all_at_once() -> None:
     assert named(["all"]) == tuple(PARTS)
     assert lacking(["volcano", "mpi"]) == (
         "coscheduling",
+        "deepspeed",
         "jax-xgboost",
         "tensorflow",
         "initializers",
@@ -41,6 +42,6 @@ def test_a_sandbox_has_what_is_of_no_part_and_what_was_asked_for() -> None:
     assert everything - held() == {
         *("volcano", "volcano-scheduler", "volcano-controller-manager", "volcano-webhook-manager"),
         *("scheduler-plugins", "scheduler-plugins-scheduler", "scheduler-plugins-controller"),
-        *("mpi", "jax-xgboost", "tensorflow", "initializers", "trainers"),
+        *("mpi", "deepspeed", "jax-xgboost", "tensorflow", "initializers", "trainers"),
     }
     assert held("mpi") - held() == {"mpi"}
