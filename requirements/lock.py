@@ -53,6 +53,7 @@ DELIVERABLES = (
     deliverable("cli", "`trainyard`"),
 )
 EXTRAS = tuple(argument for lock in DELIVERABLES for argument in ("--extra", lock.name))
+IMAGES = ("jax-xgboost", "lightgbm", "paddle")
 LOCKS = (
     Lock("dev", "`.venv`: everything but the clouds", ("pyproject.toml", *EXTRAS, "--group", "dev")),
     *DELIVERABLES,
@@ -60,7 +61,7 @@ LOCKS = (
     Lock("uv", "uv, which installs the others (Makefile)", ("requirements/uv.in", "-c", DEV)),
     Lock("audit", "what looks at the others (`make audit`, `make sbom`)", ("requirements/audit.in",)),
     Lock("go", "Go, for machines without it", ("requirements/go.in",)),
-    Lock("jax-xgboost", "the sandbox's image of that name", ("requirements/jax-xgboost.in",)),
+    *(Lock(name, "the sandbox's image of that name", (f"requirements/{name}.in",)) for name in IMAGES),
     Lock(
         "tensorflow",
         "the sandbox's image of that name, without what the overrides leave out",
@@ -90,7 +91,14 @@ def main() -> None:
     upgrades = [f"--upgrade-package={package}" for package in parser.parse_args().upgrade]
     uv = [str(Path(sys.executable).parent / "uv"), "pip", "compile", *COMMON, *PLAIN, *upgrades]
     for lock in LOCKS:
-        command = [*uv, "--python-version", lock.python, *lock.arguments, "-o", f"requirements/{lock.name}.txt"]
+        command = [
+            *uv,
+            "--python-version",
+            lock.python,
+            *lock.arguments,
+            "-o",
+            f"requirements/{lock.name}.txt",
+        ]
         subprocess.run(command, cwd=PROJECT, check=True)
 
 

@@ -131,7 +131,9 @@ def test_the_digits_trainjob_runs_the_function_that_the_sdk_ships() -> None:
     assert script == f"{function}\n\ntrain_digits()\n"
 
 
-@pytest.mark.parametrize("example", ["checkpoint", "deepspeed", "mlx", "tensorflow", "tensorflow-ps"])
+@pytest.mark.parametrize(
+    "example", ["checkpoint", "deepspeed", "lightgbm", "mlx", "paddle", "tensorflow", "tensorflow-ps"]
+)
 def test_the_trainjob_of_an_example_runs_the_script_beside_it(example: str) -> None:
     folder = PROJECT / "examples" / example
     *_, trainjob = yaml.safe_load_all((folder / "trainjob.yaml").read_text())

@@ -51,8 +51,10 @@ def test_the_guides_rule_holds_in_files(clone: Path) -> None:
     assert {one.split("/")[1] for one in refused(clone)} == {
         "deepspeed",
         "horovod",
+        "lightgbm",
         "mpi",
         "mlx",
+        "paddle",
         "tensorflow",
         "torchtune",
         "trl",

@@ -53,7 +53,7 @@ INITIALIZER_VOLUME: Final = "initializer"
 
 FRAMEWORK_LABEL: Final = "trainer.kubeflow.org/framework"
 """Label of a runtime: which framework it is for; the SDK lists runtimes by it."""
-FRAMEWORKS_BY_LABEL: Final = frozenset({"tensorflow"})
+FRAMEWORKS_BY_LABEL: Final = frozenset({"lightgbm", "paddle", "tensorflow"})
 """Frameworks for which Trainer has no ML policy: their pods' environment depends on that label."""
 SUPPORT_LABEL: Final = "trainer.kubeflow.org/support"
 """Label of a runtime: whether it will be removed."""

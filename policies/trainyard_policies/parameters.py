@@ -58,6 +58,7 @@ class Parameters(StrictModel):
         "docker.io/horovod",
         "docker.io/library",
         "docker.io/mpioperator",
+        "docker.io/paddlepaddle",
         "docker.io/pytorch",
         "docker.io/tensorflow",
         "docker.io/trainyard",

@@ -16,6 +16,8 @@ PARTS: Final[Mapping[str, str]] = {
     "deepspeed": "the image of the runtime for DeepSpeed",
     "jax-xgboost": "the image of the runtimes for JAX and XGBoost",
     "tensorflow": "the image of the runtimes for TensorFlow",
+    "paddle": "the image of the runtime for PaddlePaddle",
+    "lightgbm": "the image of the runtime for LightGBM",
     "initializers": "the image that fetches datasets and models",
     "trainers": "the image that post-trains language models",
 }

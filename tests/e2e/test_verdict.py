@@ -200,7 +200,10 @@ def test_what_would_only_fail_again_is_not_tried_again(
     assert said in answer.stdout.splitlines()[0]
 
 
-WITHOUT_TORCHRUN = ("jax-distributed", "plain", "tensorflow-distributed", "xgboost-distributed")
+WITHOUT_TORCHRUN = (
+    *("jax-distributed", "lightgbm-distributed", "paddle-distributed"),
+    *("plain", "tensorflow-distributed", "xgboost-distributed"),
+)
 
 
 def on(runtime: str, script: str) -> Object:

@@ -396,6 +396,30 @@ CASES: tuple[Failing, ...] = (
         torchrun=False,
     ),
     Failing(
+        "a collective of PaddlePaddle",
+        (
+            "raise RuntimeError('[/third_party/gloo/gloo/transport/tcp/pair.cc:584] TIMEOUT self_rank = 0 pair_rank = 1')",
+            "time.sleep(0.05)\nsys.exit('no data')",
+        ),
+        1,
+        1,
+        "no data",
+        3,
+        torchrun=False,
+    ),
+    Failing(
+        "the sockets of LightGBM",
+        (
+            "class LightGBMError(Exception): pass\nraise LightGBMError('Socket recv error, Connection reset by peer (code: 104)')",
+            "time.sleep(0.05)\nsys.exit('no data')",
+        ),
+        1,
+        1,
+        "no data",
+        3,
+        torchrun=False,
+    ),
+    Failing(
         "a parameter server of TensorFlow",
         (
             "raise RuntimeError('failed to connect to all addresses\\nAdditional GRPC error information from "

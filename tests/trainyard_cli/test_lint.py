@@ -54,7 +54,9 @@ def test_the_shipped_catalog_has_nothing_mandatory():
     assert "0 mandatory" in err
 
 
-@pytest.mark.parametrize("name", ["deepspeed", "digits", "mlx", "mpi", "tensorflow", "tensorflow-ps"])
+@pytest.mark.parametrize(
+    "name", ["deepspeed", "digits", "lightgbm", "mlx", "mpi", "paddle", "tensorflow", "tensorflow-ps"]
+)
 def test_the_examples_have_nothing_mandatory(name: str):
     assert answer(CATALOG.parent / "examples" / name / "trainjob.yaml")[0] == 0
 

@@ -17,6 +17,8 @@ def test_parts_are_named_one_by_one_or_all_at_once() -> None:
         "deepspeed",
         "jax-xgboost",
         "tensorflow",
+        "paddle",
+        "lightgbm",
         "initializers",
         "trainers",
     )
@@ -42,6 +44,6 @@ def test_a_sandbox_has_what_is_of_no_part_and_what_was_asked_for() -> None:
     assert everything - held() == {
         *("volcano", "volcano-scheduler", "volcano-controller-manager", "volcano-webhook-manager"),
         *("scheduler-plugins", "scheduler-plugins-scheduler", "scheduler-plugins-controller"),
-        *("mpi", "deepspeed", "jax-xgboost", "tensorflow", "initializers", "trainers"),
+        *("mpi", "deepspeed", "jax-xgboost", "tensorflow", "paddle", "lightgbm", "initializers", "trainers"),
     }
     assert held("mpi") - held() == {"mpi"}

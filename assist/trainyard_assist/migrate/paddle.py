@@ -1,4 +1,6 @@
-"""PaddleJob, for which Trainer v2.3 has no policy: plain pods, and the variables that `paddle launch` reads.
+"""PaddleJob: the variables that its launcher, `paddle.distributed.launch`, reads.
+
+With a PADDLE_MASTER of the job's own, the platform sets no other variable.
 
 Without a master, the workers are a collective, whose first pod recognizes
 itself by its own address in PADDLE_MASTER. With one, the master is the
@@ -56,7 +58,7 @@ def _collective(job: Job) -> Blueprint:
         trainer=worker,
         nodes=worker.replicas,
         framework="paddle",
-        runtime=PLAIN,
+        runtime="paddle-distributed",
         policy={},
         contract=[*_common(job), _ADDRESS, first],
         command=after(alone, worker),
@@ -77,7 +79,7 @@ def _with_server(job: Job, notes: Notes) -> Blueprint:
         job=job,
         trainer=worker,
         nodes=worker.replicas,
-        framework="paddle",
+        framework=PLAIN,
         runtime=PLAIN,
         policy={},
         contract=[*_common(job), *training],

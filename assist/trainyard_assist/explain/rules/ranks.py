@@ -20,7 +20,10 @@ _SLOW: Final = 120.0
 _LEFT: Final = 60.0
 """Seconds that the others may take to finish, such as to write a checkpoint, before a rank counts as left."""
 _TOGETHER: Final = frozenset(
-    {"deepspeed", "horovod", "jax", "mlx", "mpi", "tensorflow", "torch", "torchtune"}
+    {
+        *("deepspeed", "horovod", "jax", "lightgbm", "mlx"),
+        *("mpi", "paddle", "tensorflow", "torch", "torchtune"),
+    }
 )
 """Frameworks whose ranks begin and end together."""
 

@@ -44,6 +44,7 @@ COLLECTIVES = (
     "/collective",
     "collective op",
     "remote target /job:",
+    "lightgbm",
 )
 """By which the type or the message of an exception tells that ranks talked to each other."""
 LOST = (

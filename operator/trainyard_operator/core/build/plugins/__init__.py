@@ -12,7 +12,9 @@ from ..framework import Framework
 from .coscheduling import CoScheduling
 from .jax import JAX
 from .jobset import JobSetPlugin
+from .lightgbm import LightGBM
 from .mpi import MPI
+from .paddle import Paddle
 from .plainml import PlainML
 from .tensorflow import TensorFlow
 from .torch import Torch
@@ -30,6 +32,8 @@ ALL: Final = Framework(
         XGBoost(),
         MPI(),
         TensorFlow(),
+        Paddle(),
+        LightGBM(),
         TrainJobStatusPlugin(),
         CoScheduling(),
         Volcano(),

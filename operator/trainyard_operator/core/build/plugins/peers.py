@@ -6,7 +6,7 @@ policy of the runtime, whichever it is, takes precedence over the label (ADR 41)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from trainyard_api import names
@@ -49,6 +49,24 @@ def addresses(info: Info, workers: PodSet, others: Sequence[PodSet] = ()) -> dic
 def sets(container: Json | None, variable: str) -> bool:
     """Whether the container has the variable already: who trains may know better."""
     return any(entry["name"] == variable for entry in (container or {}).get("env") or ())
+
+
+def with_missing(info: Info, pods: PodSet, env: Iterable[Json]) -> Info:
+    """`info` with those variables that the container does not have yet, and with the port."""
+    container = info.container(pods.name, names.NODE)
+    missing = [variable for variable in env if not sets(container, variable["name"])]
+    return info.with_env(pods.name, names.NODE, missing).with_port(pods.name, names.NODE, names.TRAINER_PORT)
+
+
+def rank(variable: str) -> Json:
+    """A variable with the number of the pod."""
+    return {"name": variable, "valueFrom": {"fieldRef": {"fieldPath": names.JOB_COMPLETION_INDEX_PATH}}}
+
+
+def address_of(first: str, variable: str) -> str:
+    """The address of the pod whose number is in a variable, which Kubernetes fills in; `first` is pod 0's."""
+    host, _, domain = first.partition(".")
+    return f"{host.removesuffix('0')}$({variable}).{domain}"
 
 
 def _address(info: Info, pods: PodSet, index: int) -> str:

@@ -81,7 +81,7 @@ def _env(cluster: Json, type_: str) -> tuple[Json, ...]:
     task = f'{{"type":"{type_}","index":$({INDEX})}}'
     text = f'{{"cluster":{json.dumps(cluster, separators=(",", ":"))},"task":{task}}}'
     return (
-        {"name": INDEX, "valueFrom": {"fieldRef": {"fieldPath": names.JOB_COMPLETION_INDEX_PATH}}},
+        peers.rank(INDEX),
         {"name": VARIABLE, "value": text},
     )
 
