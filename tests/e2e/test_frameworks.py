@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.support.cluster import Cluster
+from tests.support.cluster import Cluster, add
 from tests.support.patience import LEARNED
 
 pytestmark = pytest.mark.sandbox(area="runtimes")
@@ -50,6 +50,7 @@ def test_two_ranks_of_deepspeed_with_zero_1_have_equal_weights_and_half_of_the_o
     platform: Cluster,
 ) -> None:
     """With Open MPI 5, which reads other variables than Open MPI 4."""
+    add(platform.name, "deepspeed")
     [words] = trained(platform, "deepspeed", "zero", r"weights [\d.]+, moments of \d+ of \d+ parameters")
     [(held, parameters)] = re.findall(r"moments of (\d+) of (\d+)", words)
     assert 0.5 <= int(held) / int(parameters) < 0.51

@@ -4,11 +4,17 @@ import re
 
 import pytest
 
-from tests.support.cluster import Cluster, Object
+from tests.support.cluster import Cluster, Object, add
 from tests.support.patience import LEARNED
 from trainyard_sandbox.paths import PROJECT
 
 pytestmark = [pytest.mark.sandbox(area="runtimes"), pytest.mark.long]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def images(platform: Cluster) -> None:
+    for part in ("paddle", "lightgbm"):
+        add(platform.name, part)
 
 
 def logs(platform: Cluster, example: str, job: str) -> dict[str, str]:

@@ -216,8 +216,9 @@ def on(runtime: str, script: str) -> Object:
 def test_without_torchrun_too_a_missing_module_is_told_once_and_not_tried_again(
     namespace: Cluster, runtime: str
 ) -> None:
-    if runtime == "tensorflow-distributed":
-        add(namespace.name, "tensorflow")
+    framework = runtime.removesuffix("-distributed")
+    if framework in ("lightgbm", "paddle", "tensorflow"):
+        add(namespace.name, framework)
     namespace.apply(on(runtime, "import no_such"))
     namespace.wait_for_condition("fails", "Failed")
     namespace.kubectl("delete", "pods", "--all", "--wait")
