@@ -177,7 +177,7 @@ bench: environment ## The benchmarks, against Kubeflow Trainer's controller [QUI
 	@$(BIN)/python -m benchmarks $${QUICK:+--quick} $${ONLY:-}
 
 # Outside of .venv, so that what looks at our requirements adds none to them.
-DELIVERABLES := cli initializers operator platform policies
+DELIVERABLES := cli initializers operator platform policies trainers
 AUDITOR := $(BIN)/uv run --quiet --no-project --isolated --with-requirements requirements/audit.txt --
 
 .PHONY: audit
@@ -188,7 +188,7 @@ audit: environment ## Known vulnerabilities in what is locked (asks an advisory 
 sbom: environment ## What each deliverable is made of: dist/<name>.cdx.json (CycloneDX)
 	@mkdir -p dist
 	@for name in $(DELIVERABLES); do \
-		$(AUDITOR) cyclonedx-py --quiet requirements --output-reproducible --output-file dist/$$name.cdx.json requirements/$$name.txt; \
+		$(AUDITOR) cyclonedx-py requirements --output-reproducible --output-file dist/$$name.cdx.json requirements/$$name.txt || exit; \
 	done
 
 .PHONY: context

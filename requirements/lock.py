@@ -75,9 +75,9 @@ LOCKS = (
         python="3.13",
     ),
     Lock(
-        "trl",
+        "trainers",
         "the trainers' image, beside PyTorch and NumPy, which are its base's",
-        ("requirements/trl.in", "--override", "requirements/torch.base"),
+        ("requirements/trainers.in", "--override", "requirements/torch.base"),
         python="3.13",
     ),
 )

@@ -3,7 +3,9 @@
 That the workflows are well formed is actionlint's to say (tests/e2e/test_delivery.py).
 """
 
+import json
 import re
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -173,3 +175,14 @@ def test_a_release_is_audited_before_and_verified_after_it_is_signed() -> None:
         "verify-attestation",
     ]
     assert all("$IMAGE@$DIGEST" in line for line in lines if line.startswith("cosign"))
+
+
+@pytest.mark.long
+def test_the_bill_of_each_image_of_a_release_lists_all_that_it_is_locked_to() -> None:
+    subprocess.run(["make", "sbom"], cwd=PROJECT, check=True)
+    for image in WORKFLOWS["release.yml"]["jobs"]["image"]["strategy"]["matrix"]["name"]:
+        lock = (PROJECT / "requirements" / f"{image}.txt").read_text()
+        bill = json.loads((PROJECT / "dist" / f"{image}.cdx.json").read_text())
+        assert [component["name"] for component in bill["components"]] == re.findall(
+            r"^([a-z0-9.-]+)==", lock, re.MULTILINE
+        ), image
