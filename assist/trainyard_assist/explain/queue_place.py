@@ -51,7 +51,7 @@ def counted_place(
         (
             other
             for other in workloads
-            if _waits(other) and _line(other, behind) == line and _order(other) < _order(workload)
+            if waits(other) and _line(other, behind) == line and _order(other) < _order(workload)
         ),
         key=_order,
     )
@@ -65,7 +65,7 @@ def counted_places(
     behind = _behind(queues)
     lines: defaultdict[tuple[str, ...], list[Json]] = defaultdict(list)
     for workload in workloads:
-        if _waits(workload):
+        if waits(workload):
             lines[_line(workload, behind)].append(workload)
     places = {}
     for line, waiting in lines.items():
@@ -156,7 +156,8 @@ def _queue(workload: Json) -> tuple[str, str]:
     return read.text(workload, "metadata", "namespace"), read.text(workload, "spec", "queueName")
 
 
-def _waits(workload: Json) -> bool:
+def waits(workload: Json) -> bool:
+    """Whether a Workload waits for quota."""
     ended = any(read.holds(workload, kind) for kind in ("QuotaReserved", "Finished"))
     return not ended and read.at(workload, "spec", "active") is not False
 

@@ -1,0 +1,131 @@
+"""LocalQueues as `trainyard queue` prints them: quota, what is used of it, and what becomes of who waits.
+
+Called by `trainyard queue`, and by `trainyard nodes` where nodes cannot be
+seen. The place in a queue is what `explain` says, the forecast that of
+`quota`. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from trainyard_api.json_types import Json
+from trainyard_api.printable import clean
+
+from . import quota
+from .explain import queue_place, read
+from .explain.model import QueuePlace
+from .quota.model import Answer, Job, Queue, State, Verdict
+from .quota.read import closed, job_of
+
+FORECASTS: Final = 64
+"""Jobs of a queue whose forecast is made, the next ones."""
+_LAST: Final = 2**31
+
+Key = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A job that waits in a LocalQueue."""
+
+    name: str
+    """The job's, with its kind if it is no TrainJob."""
+    priority: int
+    created: datetime
+    place: QueuePlace | None
+    verdict: Verdict | None
+    """None behind the first so many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    """A LocalQueue, and the ClusterQueue behind it."""
+
+    namespace: str
+    name: str
+    cluster_queue: str
+    queue: Queue | None = None
+    """None if it cannot be seen."""
+    closed: str = ""
+    """Why it admits nothing, in words."""
+    running: int = 0
+    """Jobs of this LocalQueue that have quota."""
+    lines: Sequence[quota.Line] = ()
+    waiting: Sequence[Waiting] = ()
+
+
+def doors(
+    local_queues: Iterable[Json], workloads: Sequence[Json], state: State, places: Mapping[Key, QueuePlace]
+) -> list[Door]:
+    """The LocalQueues by name.
+
+    Args:
+        local_queues: Which.
+        workloads: Those of their namespaces, and perhaps others.
+        state: The quota behind them.
+        places: Where Workloads wait.
+    """
+    inside: dict[Key, list[Json]] = {}
+    for workload in workloads:
+        if queue_place.waits(workload):
+            namespace = read.text(workload, "metadata", "namespace")
+            inside.setdefault((namespace, read.text(workload, "spec", "queueName")), []).append(workload)
+    listed = []
+    for local_queue in sorted(local_queues, key=_key):
+        namespace, name = _key(local_queue)
+        behind = read.text(local_queue, "spec", "clusterQueue")
+        queue = state.queues.get(behind)
+        door = Door(
+            namespace=namespace,
+            name=name,
+            cluster_queue=behind,
+            queue=queue,
+            closed=closed(local_queue) or ("" if queue is None else queue.closed),
+            running=read.number(local_queue, "status", "reservingWorkloads"),
+            lines=quota.lines(state, behind),
+        )
+        listed.append(
+            replace(door, waiting=_waiting(local_queue, inside.get((namespace, name), ()), state, places))
+        )
+    return listed
+
+
+def _waiting(
+    local_queue: Json, workloads: Sequence[Json], state: State, places: Mapping[Key, QueuePlace]
+) -> list[Waiting]:
+    def turn(workload: Json) -> tuple[int, str, str]:
+        place = places.get(_key(workload))
+        created = read.text(workload, "metadata", "creationTimestamp")
+        return _LAST if place is None else place.position, created, read.name(workload)
+
+    waiting = []
+    for index, workload in enumerate(sorted(workloads, key=turn)):
+        job = job_of(workload, local_queue)
+        waiting.append(
+            Waiting(
+                name=queue_place.job(workload).replace(f"{_key(local_queue)[0]}/", "", 1),
+                priority=job.priority,
+                created=read.moment(workload, "metadata", "creationTimestamp"),
+                place=places.get(_key(workload)),
+                verdict=_verdict(workload, job, state) if index < FORECASTS else None,
+            )
+        )
+    return waiting
+
+
+def _verdict(workload: Json, job: Job, state: State) -> Verdict:
+    """The forecast; Kueue's words where it did not admit what its quota would hold."""
+    verdict = quota.forecast(state, job)
+    message = read.text(read.condition(workload, "QuotaReserved"), "message")
+    if verdict.answer is Answer.STARTS and message:
+        return Verdict(answer=Answer.WAITS, why=clean(message), sure=verdict.sure)
+    return verdict
+
+
+def _key(of: Json) -> Key:
+    return read.text(of, "metadata", "namespace"), read.name(of)

@@ -1,0 +1,65 @@
+"""What a ClusterQueue has, uses and can still have: a line for each flavor and resource."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from trainyard_api.quantity import Notation, Quantity
+
+from .assignment import flavors_of
+from .model import State
+from .tree import Tree
+
+_OF_BYTES: Final = ("memory", "ephemeral-storage")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A flavor's resource, in billionths."""
+
+    flavor: str
+    resource: str
+    nominal: int
+    """Its own quota."""
+    used: int
+    """What its jobs have reserved."""
+    borrowed: int
+    """How much of that is not its own."""
+    free: int
+    """What is left of its own."""
+    lendable: int
+    """What it can borrow beside that, at once."""
+    lent: int
+    """How much of its own, which it does not use, others use now."""
+
+
+def lines(state: State, queue: str) -> list[Line]:
+    """What is to be said of a ClusterQueue; nothing of one that cannot be seen.
+
+    With queues of its cohort that cannot be seen, `lendable` and `lent` are not known: they are 0.
+    """
+    its = state.queues.get(queue)
+    if its is None:
+        return []
+    tree = Tree(state.queues.values(), state.cohorts)
+    node = tree.queues[queue]
+    listed = []
+    for flavor, resource in flavors_of(its):
+        key = (flavor, resource)
+        nominal, used = node.own(key).nominal, node.used[key]
+        unused = max(0, nominal - used)
+        available = tree.available(queue, key) if state.whole else unused
+        free = min(unused, available)
+        listed.append(
+            Line(
+                flavor, resource, nominal, used, max(0, used - nominal), free, available - free, unused - free
+            )
+        )
+    return listed
+
+
+def amount(resource: str, nano: int) -> str:
+    """An amount as Kubernetes writes it: `500m`, `3Gi`."""
+    of_bytes = resource in _OF_BYTES or resource.startswith("hugepages-")
+    return str(Quantity(nano, Notation.BINARY if of_bytes else Notation.DECIMAL))
