@@ -16,6 +16,7 @@ from trainyard_platform.parts.operator import endpoints as operator
 from trainyard_platform.parts.tenants import manifests as tenant_manifests
 from trainyard_platform.parts.volcano import manifests as volcano
 from trainyard_platform.stack import settings
+from trainyard_platform.stack.queues import Queues
 from trainyard_platform.stack.tenants import Tenant
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}
@@ -228,11 +229,51 @@ def test_people_get_their_role_in_the_namespace_and_the_catalog_to_read() -> Non
         return {**head, "roleRef": reference, "subjects": subjects}
 
     scientist, viewer, runtimes = "trainyard-data-scientist", "trainyard-viewer", "trainyard-runtime-viewer"
+    own_queue = "trainyard-queue-viewer-team"
     assert list(tenant_manifests.bindings("team", tenant(rights=[]))) == [
         binding("RoleBinding", scientist, {"name": scientist, "namespace": "team"}, [group, ada]),
         binding("RoleBinding", viewer, {"name": viewer, "namespace": "team"}, [dashboard, group]),
         binding("ClusterRoleBinding", runtimes, {"name": f"{runtimes}-team"}, [group, ada, dashboard]),
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": own_queue},
+            "rules": [named("clusterqueues", "research")],
+        },
+        binding("ClusterRoleBinding", own_queue, {"name": own_queue}, [group, ada, dashboard]),
     ]
+
+
+def named(resource: str, *only: str) -> dict[str, Any]:
+    """The right to get these objects of Kueue's, and no others."""
+    return {
+        "apiGroups": ["kueue.x-k8s.io"],
+        "resources": [resource],
+        "resourceNames": list(only),
+        "verbs": ["get"],
+    }
+
+
+def test_people_see_the_quota_that_is_shared_with_theirs_and_no_other() -> None:
+    queues = Queues.model_validate(
+        {
+            "cohorts": {"all": {}, "some": {"parent": "all"}, "others": {}},
+            "clusterQueues": {
+                "research": {"cohort": "some"},
+                "speech": {"cohort": "all"},
+                "elsewhere": {"cohort": "others"},
+                "alone": {},
+            },
+        }
+    )
+
+    def rules(**settings: Any) -> list[dict[str, Any]]:
+        manifests = tenant_manifests.bindings("team", tenant(**settings), queues)
+        [role] = [one for one in manifests if one["kind"] == "ClusterRole"]
+        return list(role["rules"])
+
+    assert rules() == [named("clusterqueues", "research", "speech"), named("cohorts", "all", "some")]
+    assert rules(clusterQueue="alone") == [named("clusterqueues", "alone")]
 
 
 def test_nobody_without_people() -> None:
@@ -295,9 +336,11 @@ def test_by_default_they_may_do_what_the_guides_ask_of_them() -> None:
 
 def test_without_rights_they_make_trainjobs_alone() -> None:
     made = tenant_manifests.bindings("team", tenant(rights=[], viewers=[]))
-    assert [(one["kind"], one["roleRef"]["name"]) for one in made] == [
+    bound = [(one["kind"], one["roleRef"]["name"]) for one in made if "roleRef" in one]
+    assert bound == [
         ("RoleBinding", "trainyard-data-scientist"),
         ("ClusterRoleBinding", "trainyard-runtime-viewer"),
+        ("ClusterRoleBinding", "trainyard-queue-viewer-team"),
     ]
 
 

@@ -13,9 +13,10 @@ RBAC: Final = "rbac.authorization.k8s.io"
 _VERSION: Final = f"{RBAC}/v1"
 
 
-def rule(group: str, resources: Sequence[str], verbs: Sequence[str]) -> Manifest:
-    """Verbs that are allowed on resources of one API group."""
-    return {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
+def rule(group: str, resources: Sequence[str], verbs: Sequence[str], *, only: Sequence[str] = ()) -> Manifest:
+    """Verbs that are allowed on resources of one API group; `only` on the objects of these names."""
+    names = {"resourceNames": list(only)} if only else {}
+    return {"apiGroups": [group], "resources": list(resources), **names, "verbs": list(verbs)}
 
 
 def role(metadata: Mapping[str, Any], rules: Sequence[Mapping[str, Any]]) -> Manifest:

@@ -270,6 +270,25 @@ class Queues(StrictModel):
         groups += [group for cohort in self.cohorts.values() for group in cohort.resource_groups]
         return frozenset(flavor.name for group in groups for flavor in group.flavors)
 
+    def sharing(self, cluster_queue: str) -> tuple[list[str], list[str]]:
+        """The ClusterQueues that share their quota with this one, itself included, and their cohorts."""
+        top = self._top(cluster_queue)
+        queues = [name for name in self.cluster_queues if top and self._top(name) == top]
+        cohorts = [name for name in self.cohorts if top and self._top_of(name) == top]
+        return sorted({cluster_queue, *queues}), sorted(cohorts)
+
+    def _top(self, cluster_queue: str) -> str | None:
+        """The topmost cohort above a queue."""
+        queue = self.cluster_queues.get(cluster_queue)
+        return None if queue is None or queue.cohort is None else self._top_of(queue.cohort)
+
+    def _top_of(self, cohort: str) -> str:
+        seen: set[str] = set()
+        while cohort not in seen and (above := self.cohorts.get(cohort)) and above.parent:
+            seen.add(cohort)
+            cohort = above.parent
+        return cohort
+
     def problems(self, pools: Collection[str], *, fair_sharing: bool) -> Iterator[str]:
         """References to something that does not exist.
 

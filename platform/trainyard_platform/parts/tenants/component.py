@@ -13,6 +13,7 @@ from ...assembly import Assembly
 from ...objects import retention
 from ...objects.annotations import KEPT
 from ...objects.declare import annotated, declare
+from ...stack import queues as stack_queues
 from ...stack.tenants import Tenant
 from ..operator import endpoints as operator
 from ..queues.component import Queues
@@ -33,6 +34,7 @@ class Tenants(pulumi.ComponentResource):
         labels: Mapping[str, str],
         dns_ports: Sequence[int],
         reports: bool,
+        queues: stack_queues.Queues,
         after: list[pulumi.Resource],
     ) -> None:
         super().__init__("trainyard:platform:Tenants", name, {}, opts)
@@ -57,7 +59,7 @@ class Tenants(pulumi.ComponentResource):
                     parent=self, depends_on=[namespace, *before], deleted_with=namespace
                 )
                 declare(annotated(manifest, KEPT), options)
-            for manifest in manifests.bindings(tenant_name, tenant):
+            for manifest in manifests.bindings(tenant_name, tenant, queues):
                 declare(manifest, pulumi.ResourceOptions(parent=self, depends_on=[namespace, *before]))
         self.register_outputs({})
 
@@ -74,6 +76,7 @@ def install(assembly: Assembly) -> None:
         labels=stack.labels_of_tenants,
         dns_ports=stack.cluster.dns_ports,
         reports=stack.operator.feature_gates.train_job_status,
+        queues=stack.queues,
         after=assembly.after(Queues),
     )
     assembly.add(tenants)

@@ -6,7 +6,7 @@ from trainyard_api import names
 from trainyard_api.json_types import Manifest
 
 from ...objects import rights
-from ...stack.queues import LocalQueue
+from ...stack.queues import LocalQueue, Queues
 from ...stack.tenants import DEFAULT_ACCOUNT, Account, Egress, Right, Subject, Tenant
 from ..external_secrets import manifests
 from ..queues import manifests as queue_manifests
@@ -14,6 +14,7 @@ from ..queues import manifests as queue_manifests
 DATA_SCIENTIST = "trainyard-data-scientist"
 VIEWER = "trainyard-viewer"
 CLUSTER_VIEWER = "trainyard-runtime-viewer"
+QUEUE_VIEWER = "trainyard-queue-viewer"
 FURTHER_RIGHTS = f"{DATA_SCIENTIST}-further"
 
 _LOOK = ["get", "list", "watch"]
@@ -28,6 +29,8 @@ _VISIBLE = [
 ]
 """What is created for a TrainJob: enough to see why it waits. Never Secrets, never ConfigMaps."""
 _LOGS = ("", ["pods/log"])
+_PLACES = (f"visibility.{names.KUEUE_GROUP}", ["localqueues/pendingworkloads"])
+"""Where the own jobs wait among those of others, whose names it does not say."""
 _KEEP = ["create", "delete", "get", "list", "patch", "update", "watch"]
 _RIGHTS = {
     Right.CONFIG_MAPS: ("", ["configmaps"], _KEEP),
@@ -44,12 +47,12 @@ _RIGHTS = {
 def roles() -> list[Manifest]:
     """The ClusterRoles that tenants' people are bound to, once for all tenants."""
     look = [rights.rule(group, resources, _LOOK) for group, resources in _VISIBLE]
-    logs = rights.rule(*_LOGS, ["get"])
+    seen = [rights.rule(*_LOGS, ["get"]), rights.rule(*_PLACES, ["get"])]
     write = rights.rule(names.TRAINER_GROUP, [names.TRAINJOBS], ["create", "delete", "patch", "update"])
     runtimes = rights.rule(names.TRAINER_GROUP, [names.CLUSTER_TRAINING_RUNTIMES], _LOOK)
     return [
-        rights.role({"name": DATA_SCIENTIST}, [*look, logs, write]),
-        rights.role({"name": VIEWER}, [*look, logs]),
+        rights.role({"name": DATA_SCIENTIST}, [*look, *seen, write]),
+        rights.role({"name": VIEWER}, [*look, *seen]),
         rights.role({"name": CLUSTER_VIEWER}, [runtimes]),
     ]
 
@@ -111,8 +114,14 @@ def secrets(name: str, tenant: Tenant) -> Iterator[Manifest]:
         yield manifests.manifest(secret_name, name, secret, {names.TENANT_LABEL: name})
 
 
-def bindings(name: str, tenant: Tenant) -> Iterator[Manifest]:
-    """Who may do what, in the namespace and with the catalog."""
+def bindings(name: str, tenant: Tenant, queues: Queues | None = None) -> Iterator[Manifest]:
+    """Who may do what, in the namespace, with the catalog, and with the queues.
+
+    Args:
+        name: The namespace.
+        tenant: The tenant that it belongs to.
+        queues: All of the stack, of which some share their quota with the tenant's.
+    """
     for role, people in ((DATA_SCIENTIST, tenant.data_scientists), (VIEWER, tenant.viewers)):
         if people:
             yield _bound({"name": role, "namespace": name}, role, people, "ClusterRole")
@@ -124,6 +133,18 @@ def bindings(name: str, tenant: Tenant) -> Iterator[Manifest]:
     if everybody:
         metadata = {"name": f"{CLUSTER_VIEWER}-{name}"}
         yield _bound(metadata, CLUSTER_VIEWER, everybody)
+        metadata = {"name": f"{QUEUE_VIEWER}-{name}"}
+        yield rights.role(metadata, _of_queues(tenant.cluster_queue, queues or Queues()))
+        yield _bound(metadata, metadata["name"], everybody)
+
+
+def _of_queues(cluster_queue: str, queues: Queues) -> list[Manifest]:
+    """To see the quota, by name: these objects say how much is used, and not by whom."""
+    shared, cohorts = queues.sharing(cluster_queue)
+    by_name = (("clusterqueues", shared), ("cohorts", cohorts))
+    return [
+        rights.rule(names.KUEUE_GROUP, [resource], ["get"], only=only) for resource, only in by_name if only
+    ]
 
 
 def _annotations(annotations: Mapping[str, str]) -> Manifest:
