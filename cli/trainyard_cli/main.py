@@ -27,6 +27,12 @@ COMMANDS: Final = {
     "explain": Listed(
         "explain:command", "Say why a TrainJob does not run, and the next step.", _DATA_SCIENTISTS
     ),
+    "queue": Listed(
+        "queue:command", "Print the quota of your queues, what is free, and who waits.", _DATA_SCIENTISTS
+    ),
+    "nodes": Listed(
+        "nodes:command", "Print the pools of nodes: free, used by whom, sick since when.", _DATA_SCIENTISTS
+    ),
     "runtimes": Listed("runtimes:app", "The catalog: what TrainJobs can run on.", _DATA_SCIENTISTS),
     "validate": Listed(
         "validate:command", "Print what admission would answer about a TrainJob or runtime.", _DATA_SCIENTISTS

@@ -6,7 +6,7 @@ Used by the commands. Tables and text are for people, JSON for programs.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, TextIO
 
@@ -63,3 +63,21 @@ def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
         "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
         for cells in table
     ]
+
+
+def fitted(
+    rows: Sequence[Mapping[str, str]], importance: Sequence[str], width: int | None = None
+) -> list[str]:
+    """The lines of a table of rows with equal columns: with all of them, or as many as fit.
+
+    Args:
+        rows: At least one, the cells by column.
+        importance: The columns, the last to be left out first; that one stays in any case.
+        width: Characters of a line; None for any number.
+    """
+    columns = list(rows[0])
+    while True:
+        lines = aligned(columns, [[row[column] for column in columns] for row in rows])
+        if width is None or len(columns) == 1 or max(map(len, lines)) <= width:
+            return lines
+        columns.remove(max(columns, key=importance.index))

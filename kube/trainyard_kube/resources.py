@@ -55,6 +55,9 @@ TOKEN_REVIEWS: Final = Resource(
 ACCESS_REVIEWS: Final = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
 )
+RULES_REVIEWS: Final = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", namespaced=False
+)
 ROLES: Final = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
 ROLE_BINDINGS: Final = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
 
@@ -83,5 +86,8 @@ CLUSTER_QUEUES: Final = Resource(
     names.KUEUE_GROUP, "v1beta2", "clusterqueues", "ClusterQueue", namespaced=False
 )
 COHORTS: Final = Resource(names.KUEUE_GROUP, "v1beta2", "cohorts", "Cohort", namespaced=False)
+RESOURCE_FLAVORS: Final = Resource(
+    names.KUEUE_GROUP, "v1beta2", "resourceflavors", "ResourceFlavor", namespaced=False
+)
 VISIBLE_QUEUES: Final = Resource(f"visibility.{names.KUEUE_GROUP}", "v1beta2", "localqueues", "LocalQueue")
 """What waits in a LocalQueue, in order."""

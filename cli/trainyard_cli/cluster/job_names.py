@@ -1,4 +1,7 @@
-"""The names of the TrainJobs of a namespace, for a shell's completion and for who has mistyped one."""
+"""The names of the TrainJobs of a namespace, for a shell's completion and for who has mistyped one.
+
+A shell completes LocalQueues too.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ import typer
 from trainyard_api import similar
 from trainyard_api.errors import UserError
 from trainyard_api.printable import clean
-from trainyard_kube.client import METADATA_OF_ALL, ApiError, Client, NotFoundError
-from trainyard_kube.resources import TRAINJOBS
+from trainyard_kube.client import METADATA_OF_ALL, ApiError, Client, NotFoundError, Resource
+from trainyard_kube.resources import LOCAL_QUEUES, TRAINJOBS
 
 from . import connection
 from .lists import undecoded
@@ -30,10 +33,10 @@ class _Object(msgspec.Struct):
     metadata: _Metadata
 
 
-async def names_in(client: Client, namespace: str) -> list[str]:
-    """The names of its TrainJobs. Raises the client's errors."""
+async def names_in(client: Client, namespace: str, resource: Resource = TRAINJOBS) -> list[str]:
+    """The names of its TrainJobs, or of other objects. Raises the client's errors."""
     decoder = msgspec.json.Decoder(_Object)
-    listed = undecoded(client, TRAINJOBS, namespace, accept=METADATA_OF_ALL)
+    listed = undecoded(client, resource, namespace, accept=METADATA_OF_ALL)
     return sorted([decoder.decode(raw).metadata.name async for raw in listed])
 
 
@@ -50,6 +53,15 @@ async def not_found(client: Client, namespace: str, job: str, error: NotFoundErr
 
 def completed(context: typer.Context, incomplete: str) -> list[str]:
     """The names that begin so, in the namespace that the command line has so far; none if nobody answers."""
+    return _completed(context, incomplete, TRAINJOBS)
+
+
+def queues_completed(context: typer.Context, incomplete: str) -> list[str]:
+    """The same of LocalQueues."""
+    return _completed(context, incomplete, LOCAL_QUEUES)
+
+
+def _completed(context: typer.Context, incomplete: str, resource: Resource) -> list[str]:
     options = context.params
     try:
         credentials = connection.load_or_sandbox(options.get("kubeconfig"), options.get("context"))
@@ -59,7 +71,7 @@ def completed(context: typer.Context, incomplete: str) -> list[str]:
 
         async def answer(client: Client) -> list[str]:
             async with asyncio.timeout(_PATIENCE):
-                return await names_in(client, namespace)
+                return await names_in(client, namespace, resource)
 
         names = connection.ask(credentials, "completion", answer)
     except (UserError, TimeoutError, OSError):

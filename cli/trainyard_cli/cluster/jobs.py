@@ -212,13 +212,13 @@ async def _queues(
         own = {key: workload for key, workload in jobs.current(workloads).items() if key in live}
         waiting = [workload for key, workload in own.items() if live[key].waits]
         behind = {_key(queue): text(queue, "spec", "clusterQueue") for queue in queues}
-        where = {**counted, **await _reported(client, waiting, behind, counted)}
+        where = {**counted, **await reported(client, waiting, behind, counted)}
         partial = any(where[_key(workload)].partial for workload in waiting if _key(workload) in where)
         return workloads, where, (OWN_ALONE,) if partial else ()
     return [], {}, (f"places in queues are not known: {why}",) if waits else ()
 
 
-async def _reported(
+async def reported(
     client: Client,
     waiting: Iterable[Json],
     behind: Mapping[jobs.Key, str],

@@ -29,7 +29,7 @@ from ..cluster import connection
 from ..cluster.jobs import Seen, look
 from ..cluster.observe import is_name
 from ..options import Context, Kubeconfig, Printed
-from ..output import FINE, Output, aligned, write_json
+from ..output import FINE, Output, fitted, write_json
 
 T = TypeVar("T")
 
@@ -143,12 +143,9 @@ def _time(moment: datetime | None) -> str | None:
 def table(seen: Seen, *, with_namespace: bool, width: int | None) -> list[str]:
     """The lines of the table: all columns, or as many as fit into so many characters."""
     rows = [_cells(row, seen.now) for row in seen.rows]
-    columns = [column for column in rows[0] if with_namespace or column != "NAMESPACE"]
-    while True:
-        lines = aligned(columns, [[row[column] for column in columns] for row in rows])
-        if width is None or columns == [_NAME] or max(map(len, lines)) <= width:
-            return lines
-        columns.remove(max(columns, key=_LAST_TO_GO.index))
+    if not with_namespace:
+        rows = [{column: cell for column, cell in row.items() if column != "NAMESPACE"} for row in rows]
+    return fitted(rows, _LAST_TO_GO, width)
 
 
 def _cells(row: Row, now: datetime) -> dict[str, str]:

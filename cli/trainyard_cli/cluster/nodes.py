@@ -1,0 +1,68 @@
+"""The nodes of a cluster as pools, and what pods use of them; needs only read rights.
+
+Called by `trainyard nodes`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from trainyard_api.json_types import Json
+from trainyard_assist.nodes import Pool, pools
+from trainyard_kube.client import ApiError, Client, Resource
+from trainyard_kube.resources import NODES, PODS, RESOURCE_FLAVORS
+
+from .lists import undecoded
+
+_NOT_ENDED: Final = {"fieldSelector": "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"}
+
+_NO_PODS: Final = "what is used: you are not allowed to list the pods of all namespaces"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The pools, and what could not be seen, in words."""
+
+    pools: list[Pool]
+    now: datetime
+    """By the clock of the API server."""
+    unseen: tuple[str, ...] = ()
+    with_use: bool = True
+    """Whether it is known what pods use."""
+
+
+async def look(client: Client) -> Seen | None:
+    """The pools; None if the user may not see nodes.
+
+    Raises:
+        ApiError: The API server does not answer.
+    """
+    nodes, pods, flavors = await asyncio.gather(
+        _tried(client, NODES), _tried(client, PODS, _NOT_ENDED), _tried(client, RESOURCE_FLAVORS)
+    )
+    if nodes is None:
+        return None
+    unseen = (
+        () if pods is not None else ("what is used: you are not allowed to list the pods of all namespaces",)
+    )
+    return Seen(pools(nodes, pods, flavors or ()), client.time.now(), unseen, with_use=pods is not None)
+
+
+async def _tried(
+    client: Client, resource: Resource, params: Mapping[str, str] | None = None
+) -> list[Json] | None:
+    """All objects of a kind; None if the user may not see them, or the cluster has none such."""
+    try:
+        return [
+            msgspec.json.decode(raw, type=dict) async for raw in undecoded(client, resource, params=params)
+        ]
+    except ApiError as error:
+        if error.code not in (403, 404):
+            raise
+        return None

@@ -1,0 +1,230 @@
+"""The LocalQueues of a namespace with the quota behind them, and who waits; needs only read rights.
+
+Called by `trainyard queue`, and by `trainyard nodes` where nodes cannot be
+seen. What the user may not see is noted and does not end the look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from trainyard_api import names, similar
+from trainyard_api.errors import UserError
+from trainyard_api.json_types import Json
+from trainyard_api.printable import clean
+from trainyard_assist import quota
+from trainyard_assist.explain import QueuePlace
+from trainyard_assist.explain import queue_place as places
+from trainyard_assist.explain.read import name, objects, text
+from trainyard_assist.queues import Door, doors
+from trainyard_kube.client import ApiError, Client, NotFoundError, Resource
+from trainyard_kube.resources import (
+    CLUSTER_QUEUES,
+    COHORTS,
+    LOCAL_QUEUES,
+    RESOURCE_FLAVORS,
+    RULES_REVIEWS,
+    WORKLOADS,
+)
+
+from . import jobs
+from .lists import everything
+from .observe import in_time, is_name
+
+MOST: Final = 256
+"""ClusterQueues or Cohorts that are asked for one by one, at most."""
+
+Key = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The LocalQueues, and what could not be seen, in words."""
+
+    doors: list[Door]
+    now: datetime
+    """By the clock of the API server."""
+    unseen: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Quota:
+    """The quota that can be seen."""
+
+    cluster_queues: Sequence[Json]
+    cohorts: Sequence[Json]
+    unseen: tuple[str, ...] = ()
+    whole: bool = True
+    """Whether these are all that share it."""
+
+
+async def look(client: Client, namespace: str, queue: str | None = None) -> Seen:
+    """The LocalQueues of a namespace, or the one of this name.
+
+    Raises:
+        UserError: There is none of this name, the cluster has no queues, or the user may not see them.
+        ApiError: The API server does not answer.
+    """
+    own = await _local_queues(client, namespace)
+    if queue is not None:
+        of_name = [door for door in own if name(door) == queue]
+        if not of_name:
+            hint = similar.hint(queue, [name(door) for door in own])
+            raise UserError(clean(f"LocalQueue {queue} is not found: namespace {namespace} has none{hint}"))
+        own = of_name
+    behind = {text(door, "spec", "clusterQueue") for door in own} - {""}
+    (workloads, all_doors, partial), quotas, flavors = await asyncio.gather(
+        _workloads(client, namespace), _quotas(client, namespace, behind), _flavors(client)
+    )
+    state = quota.state(
+        cluster_queues=quotas.cluster_queues,
+        cohorts=quotas.cohorts,
+        flavors=flavors,
+        local_queues=all_doors,
+        workloads=workloads or (),
+        whole=quotas.whole,
+    )
+    where = await _places(client, own, workloads or (), all_doors, partial=partial)
+    unseen = list(quotas.unseen)
+    if workloads is None:
+        unseen.append("the jobs that wait: you are not allowed to list Workloads")
+    waits = {text(workload, "spec", "queueName") for workload in workloads or () if places.waits(workload)}
+    if any(place.partial for place in where.values()) and waits & {name(door) for door in own}:
+        unseen.append(jobs.OWN_ALONE)
+    return Seen(doors(own, workloads or (), state, where), client.time.now(), tuple(unseen))
+
+
+async def _local_queues(client: Client, namespace: str) -> list[dict[str, Any]]:
+    try:
+        return [door async for door in everything(client, LOCAL_QUEUES, namespace)]
+    except NotFoundError as error:
+        source = client.credentials.source
+        raise UserError(f"{source}: the cluster does not know LocalQueues: Kueue is not installed") from error
+    except ApiError as error:
+        if error.code != 403:
+            raise
+        raise UserError(f"you are not allowed to list the LocalQueues of {namespace}") from error
+
+
+async def _workloads(client: Client, namespace: str) -> tuple[list[Json] | None, list[Json], bool]:
+    """All Workloads and LocalQueues; else those of the namespace, and that it is only these."""
+    for within in (None, namespace):
+        try:
+            workloads, all_doors = await asyncio.gather(
+                _all(client, WORKLOADS, within), _all(client, LOCAL_QUEUES, within)
+            )
+        except ApiError as error:
+            if error.code != 403:
+                raise
+            continue
+        return workloads, all_doors, within is not None
+    return None, [], True
+
+
+async def _places(
+    client: Client,
+    own: Iterable[Json],
+    workloads: Sequence[Json],
+    all_doors: Sequence[Json],
+    *,
+    partial: bool,
+) -> Mapping[Key, QueuePlace]:
+    """Where Workloads wait: as Kueue says it, else as it is counted."""
+    counted = places.counted_places(workloads, all_doors, partial=partial)
+    behind = {_key(door): text(door, "spec", "clusterQueue") for door in own}
+    waiting = [
+        workload
+        for workload in workloads
+        if places.waits(workload)
+        and (text(workload, "metadata", "namespace"), text(workload, "spec", "queueName")) in behind
+    ]
+    return {**counted, **await jobs.reported(client, waiting, behind, counted)}
+
+
+async def _quotas(client: Client, namespace: str, behind: Collection[str]) -> _Quota:
+    """The quota of these ClusterQueues, and of those that share it with them."""
+    try:
+        cluster_queues, cohorts = await asyncio.gather(_all(client, CLUSTER_QUEUES), _all(client, COHORTS))
+        return _Quota(cluster_queues, cohorts)
+    except ApiError as error:
+        if error.code != 403:
+            raise
+    queues, allowed = await _readable(client, namespace)
+    cluster_queues, cohorts = await asyncio.gather(
+        _each(client, CLUSTER_QUEUES, {*behind, *queues}), _each(client, COHORTS, allowed)
+    )
+    there = {name(queue): queue for queue in cluster_queues}
+    unseen = [
+        f"the quota of ClusterQueue {queue}: you are not allowed to see it"
+        for queue in sorted(behind - there.keys())
+    ]
+    # Who may see a cohort may see all its queues, if the rights are the stack's.
+    cohorts_of_own = {text(there[queue], "spec", "cohortName") for queue in behind & there.keys()} - {""}
+    hidden = sorted(cohorts_of_own - {name(cohort) for cohort in cohorts})
+    unseen += [f"what cohort {cohort} lends: you are not allowed to see it" for cohort in hidden]
+    return _Quota(cluster_queues, cohorts, tuple(unseen), whole=not hidden)
+
+
+async def _readable(client: Client, namespace: str) -> tuple[list[str], list[str]]:
+    """The ClusterQueues and Cohorts that the user may get by name, as the API server says."""
+    question = {
+        "apiVersion": RULES_REVIEWS.api_version,
+        "kind": RULES_REVIEWS.kind,
+        "spec": {"namespace": namespace},
+    }
+    rules: list[Json] = []
+    with suppress(ApiError):  # the own ClusterQueue is asked for in any case
+        review = await in_time(client.create(RULES_REVIEWS.path(), question))
+        rules = objects(review, "status", "resourceRules")
+    return _named(rules, CLUSTER_QUEUES), _named(rules, COHORTS)
+
+
+def _named(rules: Iterable[Json], resource: Resource) -> list[str]:
+    listed = {
+        named
+        for rule in rules
+        if names.KUEUE_GROUP in (rule.get("apiGroups") or ())
+        and resource.plural in (rule.get("resources") or ())
+        and "get" in (rule.get("verbs") or ())
+        for named in rule.get("resourceNames") or ()
+    }
+    return sorted(listed)[:MOST]
+
+
+async def _each(client: Client, resource: Resource, named: Iterable[str]) -> list[Json]:
+    """Those objects of these names that the user may see."""
+
+    async def tried(of: str) -> Json | None:
+        try:
+            return await in_time(client.get(resource.path(name=of)))
+        except ApiError as error:
+            if error.code not in (403, 404):
+                raise
+            return None
+
+    answers = await asyncio.gather(*(tried(of) for of in sorted(named) if is_name(of)))
+    return [answer for answer in answers if answer is not None]
+
+
+async def _flavors(client: Client) -> list[Json]:
+    """The ResourceFlavors; none if the user may not see them, and then any holds any pod."""
+    try:
+        return await _all(client, RESOURCE_FLAVORS)
+    except ApiError as error:
+        if error.code not in (403, 404):
+            raise
+        return []
+
+
+async def _all(client: Client, resource: Resource, namespace: str | None = None) -> list[Json]:
+    return [json async for json in everything(client, resource, namespace)]
+
+
+def _key(of: Json) -> Key:
+    return text(of, "metadata", "namespace"), name(of)
