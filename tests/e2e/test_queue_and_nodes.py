@@ -106,6 +106,7 @@ def test_ada_sees_no_other_quota_and_no_nodes_and_is_told_so(team_a: Cluster) ->
     )
 
 
+@pytest.mark.holds("platform")
 def test_an_administrator_sees_the_pools_and_which_node_is_cordoned_since_when(platform: Cluster) -> None:
     def pool() -> Object:
         answer = platform.run("trainyard", "nodes", "-o", "json").stdout
