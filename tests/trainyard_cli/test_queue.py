@@ -15,7 +15,7 @@ from aiohttp import web
 from tests.support.answers import answered
 from tests.support.fake_api import FakeApi, status
 from tests.support.fake_api import run as run_test
-from tests.trainyard_assist.quota.kueues import GPU, cluster_queue, cohort, looked_at, workload
+from tests.support.kueues import GPU, cluster_queue, cohort, looked_at, workload
 from trainyard_api.errors import UserError
 from trainyard_cli.cluster import connection, job_names
 from trainyard_cli.cluster import nodes as cluster_nodes

@@ -175,7 +175,7 @@ def command(
     context: Context = None,
     output: Printed = Output.TEXT,
 ) -> None:
-    """Print the pools of nodes: what is free, who uses it, and which nodes are sick since when.
+    """Print the pools of nodes: free, used by whom, sick since when.
 
     Uses your own rights, and changes nothing. Where these are not enough to see nodes, it prints what
     your queues say instead. FREE counts only nodes that take pods. Without any kubeconfig it looks at

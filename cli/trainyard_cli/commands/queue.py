@@ -203,11 +203,11 @@ def command(
     context: Context = None,
     output: Printed = Output.TEXT,
 ) -> None:
-    """Print the quota of your queues, what of it is free, and what becomes of the jobs that wait.
+    """Print the quota of your queues, what is free, and who waits.
 
-    Uses your own rights, and changes nothing. FREE is what is left of the queue's own quota, LENDABLE
-    what its cohort lends it beside that now. Without any kubeconfig it looks at this clone's sandbox.
-    Exit code 2: there is no such queue, or the cluster could not be queried.
+    Uses your own rights, and changes nothing. Of each job that waits it says what it lacks. FREE is what
+    is left of the queue's own quota, LENDABLE what its cohort lends it beside that now. Without any
+    kubeconfig it looks at this clone's sandbox. Exit code 2: there is no such queue, or the cluster could not be queried.
 
     Example: trainyard queue
 

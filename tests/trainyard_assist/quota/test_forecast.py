@@ -7,13 +7,22 @@ from typing import Any
 
 import pytest
 
+from tests.support.kueues import (
+    GPU,
+    cluster_queue,
+    cohort,
+    job,
+    local_queue,
+    looked_at,
+    pods,
+    state,
+    workload,
+)
 from trainyard_api.pools import Taint
 from trainyard_assist.quota import Answer, Job, PodSet, Short, State, Verdict, forecast, pod_sets_of
 from trainyard_assist.quota.model import Flavor
 from trainyard_assist.quota.read import closed
 from trainyard_assist.quota.words import sentence
-
-from .kueues import GPU, cluster_queue, cohort, job, local_queue, looked_at, pods, state, workload
 
 ONE = 10**9
 DOORS = {"local_queues": [local_queue("default", "gpus")]}
