@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar
@@ -108,6 +108,8 @@ _ESCAPED: Final = (
     ("\u2029".encode(), rb"\u2029"),
 )
 
+_WARNING: Final = re.compile(r'\b299 [^ "]{1,100} "((?:[^"\\]|\\.)*+)"')
+_QUOTED: Final = re.compile(r"\\(.)")
 _SEGMENT = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._:-]{1,253}")
 
 
@@ -211,7 +213,8 @@ class Client:
     """An API server as one identity. Use as an async context manager, in one event loop.
 
     `limit` is the number of connections at a time; `observer` is called with
-    method, path and status code of each request (see `Credentials.session`).
+    method, path and status code of each request (see `Credentials.session`),
+    `warned` with each warning of the API server, on one line.
     """
 
     def __init__(
@@ -220,10 +223,12 @@ class Client:
         *,
         limit: int = 64,
         observer: Callable[[str, str, int], None] | None = None,
+        warned: Callable[[str], None] | None = None,
     ) -> None:
         self.credentials = credentials
         self._limit = limit
         self._observer = observer
+        self._warned = warned
         self._session: aiohttp.ClientSession | None = None
         self.time = ServerClock()
 
@@ -447,6 +452,7 @@ class Client:
             method,
             path,
             self.time,
+            self._warned,
         )
 
 
@@ -462,6 +468,13 @@ def encoded(body: Any) -> bytes:
     return text
 
 
+def warnings_in(headers: Iterable[str]) -> Iterator[str]:
+    """The texts of `Warning` headers, such as `299 - "it is deprecated"`, each on one line."""
+    for header in headers:
+        for match in _WARNING.finditer(header):
+            yield clean(_QUOTED.sub(r"\1", match[1]))
+
+
 def _of_a_write(manager: str | None, *, dry_run: bool = False) -> dict[str, str]:
     """The query of a write. It asks for no warnings about unknown fields: nobody would read them."""
     query = {"fieldValidation": "Ignore"}
@@ -475,11 +488,19 @@ def _of_a_write(manager: str | None, *, dry_run: bool = False) -> dict[str, str]
 class _Response:
     """An answer with a 2xx status, or an `ApiError` on entering."""
 
-    def __init__(self, request: Any, method: str, path: str, clock: ServerClock) -> None:
+    def __init__(
+        self,
+        request: Any,
+        method: str,
+        path: str,
+        clock: ServerClock,
+        warned: Callable[[str], None] | None,
+    ) -> None:
         self._request = request
         self._method = method
         self._path = path
         self._clock = clock
+        self._warned = warned
 
     async def __aenter__(self) -> aiohttp.ClientResponse:
         try:
@@ -489,6 +510,9 @@ class _Response:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _no_answer(self._method, self._path, error) from error
         self._clock.heard(response.headers.get("Date", ""))
+        if self._warned is not None:
+            for warning in warnings_in(response.headers.getall("Warning", ())):
+                self._warned(warning)
         if response.status < 300:
             return response
         try:

@@ -30,6 +30,7 @@ from trainyard_kube.client import (
     UnauthorizedError,
     encoded,
     error_from,
+    warnings_in,
 )
 from trainyard_kube.credentials import Credentials, CredentialsError, TokenFile
 from trainyard_operator.serve import certificates
@@ -354,3 +355,38 @@ def test_a_body_has_the_escapes_of_kubernetes_own_encoder() -> None:
     text = {"command": "a && b < c > d \u2028 \u00e4"}
     assert encoded(text) == '{"command":"a \\u0026\\u0026 b \\u003c c \\u003e d \\u2028 \u00e4"}'.encode()
     assert json.loads(encoded(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("header", "warnings"),
+    [
+        ('299 - "it is deprecated"', ["it is deprecated"]),
+        (r'299 - "it says \"no\" \\ at once"', [r'it says "no" \ at once']),
+        ('299 kube-apiserver "one", 299 - "two"', ["one", "two"]),
+        ('299 - "\x1b[31mred\x1b[0m"', ["red"]),
+        ('199 - "of a cache"', []),
+        ('299 - "without an end', []),
+        ("299 - none", []),
+    ],
+)
+def test_a_warning_of_the_api_server_is_its_text(header: str, warnings: list[str]) -> None:
+    assert list(warnings_in([header])) == warnings
+
+
+def test_who_wants_warnings_gets_them() -> None:
+    class Cautious(FakeApi):
+        async def _post(self, request: web.Request, body: Any) -> web.Response:
+            answer = await super()._post(request, body)
+            answer.headers.add("Warning", '299 - "it waits for ever"')
+            return answer
+
+    async def test() -> list[str]:
+        warnings: list[str] = []
+        async with (
+            Cautious().serving() as url,
+            Client(Credentials(server=url, tls=None), warned=warnings.append) as client,
+        ):
+            await client.create(objects.JOBSETS, {"metadata": {"name": "tj"}}, dry_run=True)
+        return warnings
+
+    assert run(test) == ["it waits for ever"]

@@ -83,9 +83,19 @@ def load_or_sandbox(kubeconfig: str | None, context: str | None) -> Credentials:
         return load(str(sandbox), context)
 
 
-def client(credentials: Credentials, command: str, *, limit: int = CONNECTIONS) -> Client:
-    """A client of the cluster that tells it the command's name, for so many requests at a time."""
-    return Client(replace(credentials, headers={"User-Agent": f"trainyard-{command}"}), limit=limit)
+def client(
+    credentials: Credentials,
+    command: str,
+    *,
+    limit: int = CONNECTIONS,
+    warned: Callable[[str], None] | None = None,
+) -> Client:
+    """A client of the cluster that tells it the command's name, for so many requests at a time.
+
+    `warned`: called with each warning of the API server.
+    """
+    headers = {"User-Agent": f"trainyard-{command}"}
+    return Client(replace(credentials, headers=headers), limit=limit, warned=warned)
 
 
 def ask(credentials: Credentials, command: str, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
