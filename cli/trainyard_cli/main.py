@@ -22,6 +22,8 @@ _PULL_REQUESTS: Final = "For pull requests and pipelines"
 _TRIALS: Final = "To try it out"
 
 COMMANDS: Final = {
+    "run": Listed("run:command", "Send a command as a TrainJob, after a plan.", _DATA_SCIENTISTS),
+    "clone": Listed("clone:command", "Send a TrainJob once more, with other settings.", _DATA_SCIENTISTS),
     "jobs": Listed("jobs:command", "List TrainJobs: what runs, and what waits where.", _DATA_SCIENTISTS),
     "logs": Listed("logs:command", "Print the logs of all ranks of a TrainJob.", _DATA_SCIENTISTS),
     "explain": Listed(

@@ -88,6 +88,8 @@ CLUSTER_QUEUES: Final = Resource(
 COHORTS: Final = Resource(names.KUEUE_GROUP, "v1beta2", "cohorts", "Cohort", namespaced=False)
 RESOURCE_FLAVORS: Final = Resource(
     names.KUEUE_GROUP, "v1beta2", "resourceflavors", "ResourceFlavor", namespaced=False
+PRIORITY_CLASSES: Final = Resource(
+    names.KUEUE_GROUP, "v1beta2", "workloadpriorityclasses", "WorkloadPriorityClass", namespaced=False
 )
 VISIBLE_QUEUES: Final = Resource(f"visibility.{names.KUEUE_GROUP}", "v1beta2", "localqueues", "LocalQueue")
 """What waits in a LocalQueue, in order."""

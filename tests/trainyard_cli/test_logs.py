@@ -2,7 +2,7 @@
 
 import asyncio
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -448,14 +448,19 @@ def test_ctrl_c_ends_it_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
     assert answered(command.run, "tj") == (0, "", "")
 
 
-def completed(api: Cluster, monkeypatch: pytest.MonkeyPatch, incomplete: str) -> Sequence[str]:
+def completed(
+    api: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    incomplete: str,
+    completion: Callable[[typer.Context, str], list[str]] = job_names.completed,
+) -> Sequence[str]:
     context = typer.Context(typer.main.get_command(typer.Typer(callback=lambda: None)))
 
     async def answer() -> Sequence[str]:
         async with api.serving() as url:
             credentials = Credentials(server=url, tls=None, namespace="team")
             monkeypatch.setattr(connection, "load_or_sandbox", lambda *_: credentials)
-            return await asyncio.to_thread(job_names.completed, context, incomplete)
+            return await asyncio.to_thread(completion, context, incomplete)
 
     return run_test(answer)
 
@@ -467,6 +472,16 @@ def test_the_shell_completes_the_names_of_trainjobs(monkeypatch: pytest.MonkeyPa
     assert completed(api, monkeypatch, "train") == ["train-a", "train-b"]
     api.forbid(JOBS)
     assert completed(api, monkeypatch, "train") == []
+
+
+def test_the_shell_completes_the_names_of_runtimes_and_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = Cluster()
+    api.put("/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes/torch-distributed", {})
+    api.put("/apis/trainer.kubeflow.org/v1alpha1/namespaces/team/trainingruntimes/torch-own", {})
+    api.put("/apis/kueue.x-k8s.io/v1beta2/namespaces/team/localqueues/default", {})
+    names = completed(api, monkeypatch, "torch", job_names.completed_runtimes)
+    assert names == ["torch-own", "torch-distributed"]
+    assert completed(api, monkeypatch, "", job_names.completed_queues) == ["default"]
 
 
 def test_kept_lines_of_which_a_place_is_no_place_are_not_a_rank() -> None:

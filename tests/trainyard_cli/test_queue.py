@@ -258,7 +258,7 @@ def test_the_shell_completes_the_names_of_queues(monkeypatch: pytest.MonkeyPatch
         async with api.serving() as url:
             credentials = Credentials(server=url, tls=None, namespace="team")
             monkeypatch.setattr(connection, "load_or_sandbox", lambda *_: credentials)
-            return await asyncio.to_thread(job_names.queues_completed, context, incomplete)
+            return await asyncio.to_thread(job_names.completed_queues, context, incomplete)
 
     api.put(f"{TEAM}/localqueues/deep", {})
     assert run_test(lambda: answer("de")) == ["deep", "default"]

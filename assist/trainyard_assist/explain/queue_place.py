@@ -38,6 +38,19 @@ def reported_places(pending: Json, cluster_queue: str) -> dict[str, QueuePlace]:
     }
 
 
+def expected_place(workload: Json, pending: Json, cluster_queue: str) -> QueuePlace:
+    """The position of a Workload that is not there yet: behind all of its priority or a higher one.
+
+    Partial, as the summary has only those of one LocalQueue, though their positions count the others.
+    """
+    priority = read.number(workload, "spec", "priority")
+    items = sorted(read.objects(pending, "items"), key=_position)
+    before = [item for item in items if read.number(item, "priority") >= priority]
+    position = _position(before[-1]) + 2 if before else 1
+    words = f"ClusterQueue {cluster_queue}"
+    return QueuePlace(position, words, partial=True, before=tuple(job(item) for item in before[:NAMED]))
+
+
 def counted_place(
     workload: Json, workloads: Sequence[Json], queues: Sequence[Json], *, partial: bool
 ) -> QueuePlace:

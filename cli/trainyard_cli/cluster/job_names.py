@@ -1,7 +1,4 @@
-"""The names of the TrainJobs of a namespace, for a shell's completion and for who has mistyped one.
-
-A shell completes LocalQueues too.
-"""
+"""The names of TrainJobs, runtimes and queues, for a shell's completion and for who has mistyped one."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from trainyard_api import similar
 from trainyard_api.errors import UserError
 from trainyard_api.printable import clean
 from trainyard_kube.client import METADATA_OF_ALL, ApiError, Client, NotFoundError, Resource
-from trainyard_kube.resources import LOCAL_QUEUES, TRAINJOBS
+from trainyard_kube.resources import LOCAL_QUEUES, RUNTIMES, TRAINJOBS
 
 from . import connection
 from .lists import undecoded
@@ -34,7 +31,7 @@ class _Object(msgspec.Struct):
 
 
 async def names_in(client: Client, namespace: str, resource: Resource = TRAINJOBS) -> list[str]:
-    """The names of its TrainJobs, or of other objects. Raises the client's errors."""
+    """The names of a namespace's TrainJobs, or other objects. Raises the client's errors."""
     decoder = msgspec.json.Decoder(_Object)
     listed = undecoded(client, resource, namespace, accept=METADATA_OF_ALL)
     return sorted([decoder.decode(raw).metadata.name async for raw in listed])
@@ -56,12 +53,17 @@ def completed(context: typer.Context, incomplete: str) -> list[str]:
     return _completed(context, incomplete, TRAINJOBS)
 
 
-def queues_completed(context: typer.Context, incomplete: str) -> list[str]:
+def completed_runtimes(context: typer.Context, incomplete: str) -> list[str]:
+    """The same of runtimes, those of the namespace and of all."""
+    return _completed(context, incomplete, *RUNTIMES.values())
+
+
+def completed_queues(context: typer.Context, incomplete: str) -> list[str]:
     """The same of LocalQueues."""
     return _completed(context, incomplete, LOCAL_QUEUES)
 
 
-def _completed(context: typer.Context, incomplete: str, resource: Resource) -> list[str]:
+def _completed(context: typer.Context, incomplete: str, *resources: Resource) -> list[str]:
     options = context.params
     try:
         credentials = connection.load_or_sandbox(options.get("kubeconfig"), options.get("context"))
@@ -71,7 +73,7 @@ def _completed(context: typer.Context, incomplete: str, resource: Resource) -> l
 
         async def answer(client: Client) -> list[str]:
             async with asyncio.timeout(_PATIENCE):
-                return await names_in(client, namespace, resource)
+                return [name for kind in resources for name in await names_in(client, namespace, kind)]
 
         names = connection.ask(credentials, "completion", answer)
     except (UserError, TimeoutError, OSError):

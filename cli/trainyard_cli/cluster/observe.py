@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
@@ -134,6 +134,31 @@ async def _followed(
         preemptor=preemptor.result(),
         unseen=look.unseen,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Where a job would wait that is not there yet."""
+
+    place: QueuePlace | None
+    """None if that cannot be seen."""
+    local_queues: tuple[str, ...]
+    """The names of those of the namespace, as far as they can be seen."""
+    unseen: str
+    """Why the place cannot be seen."""
+
+
+async def expected(client: Client, namespace: str, workload: Json) -> Expected:
+    """Where a Workload would stand in its queue, and who holds the quota there.
+
+    Args:
+        client: Whose rights are used.
+        namespace: That of the queue.
+        workload: As much of it as decides its place: its queue, its priority and its time of creation.
+    """
+    look = _Look(client, namespace)
+    place, local_queues = await look.place(workload, places.expected_place)
+    return Expected(place, local_queues, look.unseen.get(Subject.QUEUE, ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,13 +301,25 @@ class _Look:
         return await self.all(Subject.WORKLOADS, WORKLOADS, self._namespace, labelSelector=mine)
 
     async def queue(self, needs: FollowUps) -> tuple[QueuePlace | None, tuple[str, ...]]:
-        """Its place in the queue, and the LocalQueues of its namespace.
+        """Its place in the queue, and the LocalQueues of its namespace."""
+        return (
+            (None, ()) if needs.workload is None else await self.place(needs.workload, places.reported_place)
+        )
+
+    async def place(
+        self, workload: Json, in_pending: Callable[[Json, Json, str], QueuePlace | None]
+    ) -> tuple[QueuePlace | None, tuple[str, ...]]:
+        """The place of a Workload in the queue, and the LocalQueues of its namespace.
 
         The position is as Kueue reports it, otherwise counted from the visible Workloads. These also tell
         who holds the quota that it lacks.
+
+        Args:
+            workload: What waits, or would.
+            in_pending: Its place among those that Kueue reports, in the ClusterQueue of this name.
         """
-        workload, queue = needs.workload, text(needs.workload, "spec", "queueName")
-        if workload is None or not is_name(queue):
+        queue = text(workload, "spec", "queueName")
+        if not is_name(queue):
             return None, ()
         path = VISIBLE_QUEUES.path(self._namespace, queue, "pendingworkloads")
         pending, local, visible = await asyncio.gather(
@@ -292,10 +329,11 @@ class _Look:
         )
         behind = text(local, "spec", "clusterQueue")
         place = None
-        if pending is not None and local is not None:
+        if is_reported := pending is not None and local is not None:
             self.unseen.pop(Subject.QUEUE, None)
-            place = places.reported_place(workload, pending, behind)
-        elif visible is not None:
+            place = in_pending(workload, pending, behind)
+        counts_more = place is not None and place.partial and visible is not None and not visible.only_own
+        if visible is not None and (counts_more or not is_reported):
             place = places.counted_place(
                 workload, visible.workloads, visible.queues, partial=visible.only_own
             )

@@ -192,7 +192,7 @@ def command(
     queue: Annotated[
         str | None,
         typer.Argument(
-            help="LocalQueue; by default all of the namespace.", autocompletion=job_names.queues_completed
+            help="LocalQueue; by default all of the namespace.", autocompletion=job_names.completed_queues
         ),
     ] = None,
     *,

@@ -1,0 +1,189 @@
+"""Settings and a runtime make a TrainJob: a plain one of Trainer's API, which kubectl shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from trainyard_api import names, runtime_ref
+from trainyard_api.json_types import Json
+
+from ..explain import read
+from . import starters
+from .runtime import Runtime
+from .settings import Settings
+
+GPU: Final = "nvidia.com/gpu"
+"""The resource of a GPU, where the runtime or the job that is copied names no other."""
+LONGEST_BASE: Final = 30
+"""Characters of a generated name before its suffix: names of pods go on after it."""
+_JOB: Final = "job"
+SUFFIX: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""Characters of the end of a generated name, as Kubernetes has them: they make no words."""
+SUFFIX_LENGTH: Final = 5
+_GENERATED: Final = re.compile(rf"-[{SUFFIX}]{{{SUFFIX_LENGTH}}}$")
+_OTHERS: Final = re.compile(r"[^a-z0-9]+")
+_NOT_COPIED: Final = frozenset(
+    {
+        "kubectl.kubernetes.io/last-applied-configuration",
+        names.QUEUE_GATES_ANNOTATION,
+    }
+)
+"""Annotations that others wrote about a TrainJob."""
+
+
+def base_name(words: Sequence[str], copied: str = "") -> str:
+    """How a generated name begins: as the script is called, the module, or the program.
+
+    Args:
+        words: The command.
+        copied: The name of the TrainJob that it is a copy of, for a command that has none of these.
+    """
+    script = starters.script_of(words)
+    stem = PurePosixPath(script).stem if script else _module(words) or _GENERATED.sub("", copied)
+    name = _OTHERS.sub("-", stem.lower()).strip("-")[:LONGEST_BASE].strip("-")
+    return name if name[:1].isalpha() else f"{_JOB}-{name}".strip("-")
+
+
+def _module(words: Sequence[str]) -> str:
+    """The last part of the name of the module that Python runs; empty for none."""
+    modules = (word for option, word in pairwise(words) if option == "-m")
+    return next(modules, "").rpartition(".")[2]
+
+
+def trainjob(
+    settings: Settings,
+    runtime: Runtime,
+    *,
+    namespace: str,
+    name: str,
+    folder: str = "",
+    secret_keys: Mapping[str, Sequence[str]] = {},
+    copied: Json | None = None,
+) -> dict[str, Any]:
+    """The TrainJob of these settings.
+
+    Args:
+        settings: What the run says.
+        runtime: What it runs on.
+        namespace: Where it goes.
+        name: Its name.
+        folder: The label of the folder that it is run from; empty for none.
+        secret_keys: Of each Secret that the settings name, the keys that become variables.
+        copied: The TrainJob that it is a copy of; what the settings do not say is as there.
+
+    Raises:
+        UserError: There is nothing to start.
+    """
+    metadata: dict[str, Any] = {"name": name, "namespace": namespace}
+    labels, annotations = _copied_metadata(copied)
+    labels |= {names.FOLDER_LABEL: folder} if folder else {}
+    labels |= {names.QUEUE_LABEL: settings.queue} if settings.queue else {}
+    labels |= {names.PRIORITY_CLASS_LABEL: settings.priority} if settings.priority else {}
+    metadata |= {"labels": labels} if labels else {}
+    metadata |= {"annotations": annotations} if annotations else {}
+    spec = _copied_spec(copied)
+    reference: dict[str, Any] = {"name": runtime.name}
+    # Trainer's default is the other kind.
+    reference |= {"kind": runtime.kind} if runtime.kind == names.TRAINING_RUNTIME else {}
+    trainer = _trainer(settings, runtime, dict(spec.pop("trainer", {})), secret_keys)
+    return {
+        "apiVersion": names.TRAINER_API_VERSION,
+        "kind": names.TRAINJOB,
+        "metadata": metadata,
+        "spec": {**spec, "runtimeRef": reference, **({"trainer": trainer} if trainer else {})},
+    }
+
+
+def comparable(trainjob: Json) -> dict[str, Any]:
+    """What a TrainJob asks for, without what others write into it: to compare two of them."""
+    labels = read.texts(trainjob, "metadata", "labels")
+    return {
+        "runtime": runtime_ref.of(read.at(trainjob, "spec") or {}).shown(),
+        "queue": labels.get(names.QUEUE_LABEL, ""),
+        "priority": labels.get(names.PRIORITY_CLASS_LABEL, ""),
+        **_copied_spec(trainjob),
+    }
+
+
+def _trainer(
+    settings: Settings,
+    runtime: Runtime,
+    trainer: dict[str, Any],
+    secret_keys: Mapping[str, Sequence[str]],
+) -> dict[str, Any]:
+    own = trainer.get("command") or runtime.command
+    if settings.command or not (trainer.get("command") or trainer.get("args")):
+        start = starters.start(settings.command, runtime.policy, own)
+        trainer |= {"args": list(start.args)} if start.args else {}
+        if start.command:
+            trainer.pop("args", None)
+            trainer |= {"command": list(start.command)}
+    trainer |= {"numNodes": settings.nodes} if settings.nodes is not None else {}
+    trainer |= {"image": settings.image} if settings.image else {}
+    if env := _env(settings, secret_keys, trainer.get("env") or ()):
+        trainer["env"] = env
+    if amounts := _amounts(settings, runtime, trainer):
+        trainer["resourcesPerNode"] = amounts
+    return trainer
+
+
+def _env(
+    settings: Settings, secret_keys: Mapping[str, Sequence[str]], before: Sequence[Json]
+) -> list[dict[str, Any]]:
+    """The variables by their names: those of Secrets, then the plain ones, which win."""
+    env = {str(variable.get("name")): dict(variable) for variable in before}
+    for secret, keys in secret_keys.items():
+        for key in keys:
+            env[key] = {"name": key, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+    env |= {name: {"name": name, "value": value} for name, value in settings.env.items()}
+    return list(env.values())
+
+
+def _amounts(settings: Settings, runtime: Runtime, trainer: Json) -> dict[str, Any]:
+    """`resourcesPerNode`; nothing if no setting says anything of it.
+
+    Trainer counts processes by these alone, without those of the runtime: so they are all there.
+    As in the SDK, each amount is request and limit.
+    """
+    before = trainer.get("resourcesPerNode") or runtime.container.get("resources") or {}
+    resources = {part: dict(read.texts(before, part)) for part in ("requests", "limits")}
+    has_gpu = next((name for part in resources.values() for name in part if "gpu" in name.lower()), None)
+    amounts = {"cpu": settings.cpus, "memory": settings.memory}
+    if settings.gpus is not None and (settings.gpus or has_gpu):
+        amounts[has_gpu or GPU] = str(settings.gpus)
+    given = {name: amount for name, amount in amounts.items() if amount is not None}
+    return {part: {**resources[part], **given} for part in resources} if given else {}
+
+
+def _copied_metadata(copied: Json | None) -> tuple[dict[str, str], dict[str, str]]:
+    """What its user has said of a TrainJob beside its spec."""
+    labels, annotations = (read.texts(copied, "metadata", part) for part in ("labels", "annotations"))
+    return (
+        {name: value for name, value in labels.items() if name != names.PREBUILT_WORKLOAD_LABEL},
+        {name: value for name, value in annotations.items() if name not in _NOT_COPIED},
+    )
+
+
+def _copied_spec(copied: Json | None) -> dict[str, Any]:
+    """The spec without what Kueue and Trainer's defaults have put there, and not held as that one may be."""
+    spec = read.at(copied, "spec")
+    kept = (
+        {name: value for name, value in spec.items() if value is not None} if isinstance(spec, dict) else {}
+    )
+    for name in ("suspend", "runtimeRef"):
+        kept.pop(name, None)
+    if kept.get("managedBy") == names.MANAGED_BY_TRAINER:
+        del kept["managedBy"]
+    patches = [
+        patch
+        for patch in read.objects(kept, "runtimePatches")
+        if patch.get("manager") != names.KUEUES_PATCHES
+    ]
+    kept |= {"runtimePatches": patches} if patches else {}
+    if not patches:
+        kept.pop("runtimePatches", None)
+    return kept

@@ -1,0 +1,338 @@
+"""Drafts a TrainJob against its cluster, with the rights of its user, and sends it.
+
+Called by `trainyard run` and `trainyard clone`. A draft only reads, and has the
+API server try the TrainJob in a dry run: so what admission answers is the answer
+of this cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from trainyard_api import names, runtime_ref, similar
+from trainyard_api.errors import UserError
+from trainyard_api.json_types import Json
+from trainyard_api.printable import clean
+from trainyard_assist.explain import read
+from trainyard_assist.run.plan import Draft, Queue
+from trainyard_assist.run.runtime import Runtime
+from trainyard_assist.run.settings import Settings
+from trainyard_assist.run.trainjob import base_name, comparable, trainjob
+from trainyard_delivery import shown
+from trainyard_delivery.drift import paths
+from trainyard_delivery.drift.differences import ABSENT, differences
+from trainyard_kube.client import (
+    ApiError,
+    Client,
+    ConflictError,
+    NotFoundError,
+    RetriableError,
+    UnauthorizedError,
+)
+from trainyard_kube.resources import LOCAL_QUEUES, PRIORITY_CLASSES, RUNTIMES, SECRETS, TRAINJOBS
+
+from . import job_names
+from .lists import undecoded
+from .observe import expected
+
+DEFAULT_RUNTIME: Final = "torch-distributed"
+"""As in Kubeflow's SDK."""
+TRIES: Final = 3
+"""Names that are generated until one is free."""
+_LONGEST: Final = 60
+"""Characters of a value that has changed."""
+_NO_RIGHT: Final = re.compile(r"cannot (create|get|list) resource")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,252}")
+"""Keys of a Secret that can be variables."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is to be drafted."""
+
+    namespace: str
+    settings: Settings
+    suffix: Callable[[], str]
+    """Makes the end of a generated name, another each time."""
+    folder: str = ""
+    """The label of the folder that it is run from; empty for none."""
+    copied: str = ""
+    """The TrainJob that it is a copy of; empty for none."""
+
+
+async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Draft:
+    """The TrainJob that would be sent, and what the cluster says of it; sends nothing.
+
+    Args:
+        client: Whose rights are used.
+        request: What is wanted.
+        warnings: Where the client puts the warnings of the API server.
+
+    Raises:
+        UserError: The cluster lacks what the TrainJob names, or its user a right.
+        ApiError: The API server does not answer.
+    """
+    settings, namespace = request.settings, request.namespace
+    copied = await _copied(client, namespace, request.copied) if request.copied else None
+    runtime = await _runtime(client, namespace, settings, copied)
+    secret_keys, remarks = await _secret_keys(client, namespace, settings.secrets)
+    base = base_name(settings.command, request.copied)
+    manifest = trainjob(
+        settings,
+        runtime,
+        namespace=namespace,
+        name=settings.name or f"{base}-{request.suffix()}",
+        folder=request.folder,
+        secret_keys=secret_keys,
+        copied=copied,
+    )
+    refusal = await _refusal(client, manifest)
+    warnings = tuple(dict.fromkeys(warnings))
+    queue, last = await asyncio.gather(
+        _queue(client, manifest), _last(client, namespace, request.folder, copied)
+    )
+    return Draft(
+        trainjob=manifest,
+        runtime=runtime,
+        queue=queue,
+        refusal=refusal,
+        warnings=warnings,
+        remarks=remarks,
+        last=last,
+        changes=() if last is None else tuple(_changes(last, manifest)),
+    )
+
+
+async def send(client: Client, manifest: Json, new_name: Callable[[], str] | None) -> dict[str, Any]:
+    """Create the TrainJob; returns it as it is stored.
+
+    Args:
+        client: Whose rights are used.
+        manifest: What to send.
+        new_name: Another generated name, where this one is taken meanwhile; None if its user gave it.
+
+    Raises:
+        UserError: It was not sent; or nobody knows whether it was, and how to see that.
+    """
+    namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+    for attempt in range(TRIES):
+        try:
+            return await client.create(TRAINJOBS.path(namespace), manifest)
+        except ConflictError as error:
+            if new_name is None or attempt == TRIES - 1:
+                raise _taken(namespace, name) from error
+            name = new_name()
+            manifest = {**manifest, "metadata": {**manifest["metadata"], "name": name}}
+        except UnauthorizedError:
+            raise
+        except RetriableError as error:
+            return await _after_silence(client, manifest, error)
+    raise AssertionError  # the last try has returned or raised
+
+
+async def _after_silence(client: Client, manifest: Json, error: ApiError) -> dict[str, Any]:
+    """The TrainJob, if it was stored though nobody has said so."""
+    namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+    try:
+        stored = await client.get(TRAINJOBS.path(namespace, name))
+    except NotFoundError:
+        raise UserError(clean(f"TrainJob {namespace}/{name} was not sent: {error}")) from error
+    except ApiError:
+        look = f"trainyard jobs -n {namespace}"
+        raise UserError(
+            clean(
+                f"nobody has answered whether TrainJob {namespace}/{name} is created ({error}); look: {look}"
+            )
+        ) from error
+    if read.at(stored, "spec", "trainer") != read.at(manifest, "spec", "trainer"):
+        raise _taken(namespace, name) from error
+    return stored
+
+
+async def _copied(client: Client, namespace: str, job: str) -> Json:
+    try:
+        return await client.get(TRAINJOBS.path(namespace, job))
+    except NotFoundError as error:
+        raise await job_names.not_found(client, namespace, job, error) from error
+    except ApiError as error:
+        raise _not_allowed(error, f"get TrainJob {job}", namespace) from error
+
+
+async def _runtime(client: Client, namespace: str, settings: Settings, copied: Json | None) -> Runtime:
+    """The runtime that is named: of the namespace, or else of all."""
+    name, kinds = settings.runtime or DEFAULT_RUNTIME, list(RUNTIMES.values())
+    if copied is not None and not settings.runtime:
+        reference = runtime_ref.of(read.at(copied, "spec") or {})
+        name, kinds = reference.name, [kind for kind in kinds if kind.kind == reference.kind]
+    missing = 0
+    for kind in kinds:
+        try:
+            return Runtime({**await client.get(kind.path(namespace, name)), "kind": kind.kind})
+        except NotFoundError as error:
+            missing += error.resource_missing
+        except ApiError as error:
+            raise _not_allowed(error, f"get {kind.kind} {name}", namespace) from error
+    if missing == len(kinds):
+        source = client.credentials.source
+        raise UserError(clean(f"{source}: the cluster does not know TrainJobs: Trainyard is not installed"))
+    allowed = [name for kind in RUNTIMES.values() for name in await _names(client, namespace, kind)]
+    there = f" (there are: {', '.join(sorted(allowed))})" if allowed else ""
+    raise UserError(clean(f"there is no runtime {name}{there}{similar.hint(name, allowed)}"))
+
+
+async def _names(client: Client, namespace: str, kind: Any) -> list[str]:
+    try:
+        return await job_names.names_in(client, namespace, kind)
+    except ApiError:
+        return []
+
+
+async def _secret_keys(
+    client: Client, namespace: str, secrets: Sequence[str]
+) -> tuple[dict[str, list[str]], tuple[str, ...]]:
+    """Of each Secret the keys that become variables, and which keys cannot."""
+    keys: dict[str, list[str]] = {}
+    remarks = []
+    for secret in secrets:
+        name, _, key = secret.partition(":")
+        try:
+            there = sorted(read.texts(await client.get(SECRETS.path(namespace, name)), "data"))
+        except NotFoundError as error:
+            raise UserError(f"there is no Secret {name} in namespace {namespace}") from error
+        except ApiError as error:
+            if error.code != 403:
+                raise
+            if not key:
+                raise UserError(
+                    f"you are not allowed to get Secret {name} in namespace {namespace}: "
+                    f"name its keys, as in --secret {name}:KEY"
+                ) from error
+            there = [key]
+        if key and key not in there:
+            raise UserError(clean(f"Secret {name} has no key {key}{similar.hint(key, there)}"))
+        usable = [key] if key else [key for key in there if _VARIABLE.fullmatch(key)]
+        if not usable:
+            raise UserError(
+                clean(f"Secret {name} has no key that can be a variable (it has: {', '.join(there)})")
+            )
+        keys[name] = list(dict.fromkeys((*keys.get(name, ()), *usable)))
+        if left := [] if key else [key for key in there if key not in usable]:
+            remarks.append(f"keys of Secret {name} that cannot be variables: {', '.join(left)}")
+    return keys, tuple(remarks)
+
+
+async def _refusal(client: Client, manifest: Json) -> str:
+    """Why the API server would refuse it; empty if it would store it."""
+    namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+    try:
+        await client.create(TRAINJOBS.path(namespace), manifest, dry_run=True)
+    except ConflictError as error:
+        raise _taken(namespace, name) from error
+    except NotFoundError as error:
+        raise UserError(clean(f"there is no namespace {namespace}: {error.message}")) from error
+    except RetriableError:
+        raise
+    except ApiError as error:
+        if _NO_RIGHT.search(error.message):
+            raise _not_allowed(error, "create TrainJobs", namespace) from error
+        return error.message
+    return ""
+
+
+def _taken(namespace: str, name: str) -> UserError:
+    return UserError(
+        f"namespace {namespace} has a TrainJob {name} already: choose another --name, "
+        f"or delete that one: kubectl delete trainjob {name} -n {namespace}"
+    )
+
+
+def _not_allowed(error: ApiError, action: str, namespace: str) -> ApiError | UserError:
+    """The error in one sentence, if it is the lack of a right."""
+    if error.code != 403:
+        return error
+    return UserError(clean(f"you are not allowed to {action} in namespace {namespace}"))
+
+
+async def _queue(client: Client, manifest: Json) -> Queue:
+    """The queue that it goes into, and where it would wait there."""
+    namespace, labels = manifest["metadata"]["namespace"], read.texts(manifest, "metadata", "labels")
+    name = labels.get(names.QUEUE_LABEL) or names.DEFAULT_QUEUE
+    try:
+        local = await client.get(LOCAL_QUEUES.path(namespace, name))
+    except NotFoundError as error:
+        if error.resource_missing:
+            return Queue(name="")  # there is no Kueue
+        if names.QUEUE_LABEL not in labels:
+            return Queue(name="")
+        hint = similar.hint(name, await _names(client, namespace, LOCAL_QUEUES))
+        raise UserError(clean(f"namespace {namespace} has no LocalQueue {name}{hint}")) from error
+    except ApiError as error:
+        if error.code != 403:
+            raise
+        unseen = "you are not allowed to get LocalQueues"
+        return Queue(name=labels.get(names.QUEUE_LABEL, ""), unseen=unseen)
+    active = read.condition(local, "Active")
+    stopped = read.text(active, "message") if read.text(active, "status") == "False" else ""
+    priority, unknown = await _priority(client, labels.get(names.PRIORITY_CLASS_LABEL, ""))
+    workload = {
+        "metadata": {
+            "name": manifest["metadata"]["name"],
+            "namespace": namespace,
+            "creationTimestamp": f"{client.time.now():%Y-%m-%dT%H:%M:%SZ}",
+        },
+        "spec": {"queueName": name, "priority": priority},
+    }
+    seen = await expected(client, namespace, workload)
+    place = None if unknown else seen.place
+    return Queue(name=name, place=place, stopped=stopped, unseen=unknown or seen.unseen)
+
+
+async def _priority(client: Client, name: str) -> tuple[int, str]:
+    """The number of a WorkloadPriorityClass, and why it cannot be seen."""
+    if not name:
+        return 0, ""
+    try:
+        return read.number(await client.get(PRIORITY_CLASSES.path(None, name)), "value"), ""
+    except NotFoundError as error:
+        hint = similar.hint(name, await _names(client, "", PRIORITY_CLASSES))
+        raise UserError(clean(f"there is no WorkloadPriorityClass {name}{hint}")) from error
+    except ApiError as error:
+        if error.code != 403:
+            raise
+        return 0, f"you are not allowed to get WorkloadPriorityClass {name}"
+
+
+async def _last(client: Client, namespace: str, folder: str, copied: Json | None) -> Json | None:
+    """What it is compared with: what it copies, else the newest TrainJob of the folder that can be seen."""
+    if copied is not None or not folder:
+        return copied
+    params = {"labelSelector": f"{names.FOLDER_LABEL}={folder}"}
+    try:
+        trainjobs: list[Json] = [
+            msgspec.json.decode(raw) async for raw in undecoded(client, TRAINJOBS, namespace, params=params)
+        ]
+    except ApiError:
+        return None
+    of_folder = [
+        job for job in trainjobs if read.texts(job, "metadata", "labels").get(names.FOLDER_LABEL) == folder
+    ]
+    return max(of_folder, key=lambda job: read.text(job, "metadata", "creationTimestamp"), default=None)
+
+
+def _changes(before: Json, after: Json) -> Iterator[str]:
+    """Each difference as `path: before -> after`."""
+    for change in differences(comparable(before), comparable(after)):
+        first, second = shown.apart(_value(change.git), _value(change.cluster), _LONGEST)
+        yield f"{paths.text(change.path)}: {first} -> {second}"
+
+
+def _value(value: Any) -> str:
+    if value is ABSENT or value == "":
+        return "nothing"
+    return clean(value if isinstance(value, str) else msgspec.json.encode(value).decode())

@@ -1,0 +1,300 @@
+"""`trainyard run`: a command and a few settings become a TrainJob, after a plan and a yes.
+
+Called by `main`, which adds `command` to the application, and by `clone`. Prints
+and asks; `cluster.run` drafts and sends the TrainJob, and `trainyard_assist.run`
+makes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final, TextIO
+
+import typer
+
+from trainyard_api import documents
+from trainyard_api.errors import UserError
+from trainyard_api.json_types import Json
+from trainyard_api.printable import clean
+from trainyard_assist.run import plan, settings
+from trainyard_assist.run.plan import Draft
+from trainyard_assist.run.settings import Settings
+from trainyard_assist.run.trainjob import SUFFIX, SUFFIX_LENGTH
+from trainyard_kube.client import ApiError
+from trainyard_kube.credentials import Credentials
+
+from ..cluster import connection, job_names
+from ..cluster import run as cluster
+from ..cluster.observe import is_name
+from ..files import run_settings
+from ..options import Context, Kubeconfig
+from ..output import FINE, REFUSED, write_json
+
+_HERE: Final = Path()
+
+
+class Form(StrEnum):
+    """How to print what is sent."""
+
+    TEXT = "text"
+    YAML = "yaml"
+    JSON = "json"
+
+
+def run(
+    words: Sequence[str] = (),
+    options: Mapping[str, Any] = {},
+    *,
+    copied: str = "",
+    yes: bool = False,
+    dry_run: bool = False,
+    form: Form = Form.TEXT,
+    ask: Callable[[str], bool] | None = None,
+    folder: Path = _HERE,
+    namespace: str | None = None,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    out: TextIO | None = None,
+    err: TextIO | None = None,
+) -> int:
+    """Plan a TrainJob, and send it once its user has said yes; returns the exit code.
+
+    0: it is sent, or was only planned; 1: admission refuses it, or nobody has said yes.
+
+    Args:
+        words: Its command; none for that of `trainyard.yaml`, of the runtime or of `copied`.
+        options: Settings by the names of their options; None for those that are not given.
+        copied: The TrainJob that it is a copy of; empty for none. A copy has no settings of the folder.
+        yes: Send it without a question.
+        dry_run: Send nothing.
+        form: YAML and JSON print the TrainJob: what is stored or, of a dry run, what would be sent.
+        ask: The answer to a question; None where nobody can be asked.
+        folder: Where it is run.
+        namespace: Its namespace; None: that of the context.
+        kubeconfig: None: KUBECONFIG or ~/.kube/config.
+        context: None: the current one.
+        out: Where the answer goes.
+        err: Where the plan goes if the answer is a document, and questions.
+
+    Raises:
+        UserError: A setting is wrong, something that it names is not there, or the cluster does not answer.
+    """
+    out, err = out or sys.stdout, err or sys.stderr
+    talk = out if form is Form.TEXT else err
+    for name in filter(None, (copied, namespace)):
+        if not is_name(name):
+            raise UserError(f"{name!r} is not a valid name of an object")
+    if not yes and not dry_run and ask is None:
+        raise UserError("nobody can be asked here: --yes sends it, --dry-run only plans it")
+    chosen = _settings(words, options, folder, is_copy=bool(copied))
+    credentials = connection.load(kubeconfig, context)
+    request = cluster.Request(
+        namespace=namespace or credentials.namespace,
+        settings=chosen,
+        suffix=_suffix,
+        folder="" if copied else run_settings.label(folder),
+        copied=copied,
+    )
+    try:
+        draft, lines = asyncio.run(_draft(credentials, request))
+        talk.writelines(f"{line}\n" for line in lines)
+        talk.flush()
+        if dry_run:
+            _print(draft.trainjob, form, out)
+        if draft.refusal or dry_run:
+            return REFUSED if draft.refusal else FINE
+        if not yes and not (ask is not None and ask("Send it?")):
+            print("Nothing has been sent.", file=err)
+            return REFUSED
+    except KeyboardInterrupt:
+        print("Nothing has been sent.", file=err)
+        return REFUSED
+    except ApiError as error:
+        raise UserError(clean(f"{credentials.source}: {error}")) from error
+    where = _where(namespace, kubeconfig, context)
+    try:
+        stored = asyncio.run(_send(credentials, draft.trainjob, is_generated=not chosen.name))
+    except KeyboardInterrupt:
+        name = draft.trainjob["metadata"]["name"]
+        print(f"Interrupted: TrainJob {name} may have been sent. Look: trainyard jobs{where}", file=err)
+        return REFUSED
+    except ApiError as error:
+        raise UserError(clean(f"{credentials.source}: nothing has been sent: {error}")) from error
+    _print(stored, form, out)
+    return _followed(stored, talk, where)
+
+
+def _settings(words: Sequence[str], options: Mapping[str, Any], folder: Path, *, is_copy: bool) -> Settings:
+    """The command line, then the head of the script, then the folder's file."""
+    of_line = settings.of_options({**options, "command": list(words)})
+    if is_copy:
+        return of_line
+    of_folder = run_settings.of_folder(folder)
+    of_script = run_settings.of_script(folder, of_line.command or of_folder.command)
+    return settings.merged([of_folder, of_script, of_line])
+
+
+def _suffix() -> str:
+    return "".join(secrets.choice(SUFFIX) for _ in range(SUFFIX_LENGTH))
+
+
+async def _draft(credentials: Credentials, request: cluster.Request) -> tuple[Draft, list[str]]:
+    warnings: list[str] = []
+    async with connection.client(credentials, "run", warned=warnings.append) as client:
+        draft = await cluster.draft(client, request, warnings)
+        return draft, list(plan.lines(draft, client.time.now()))
+
+
+async def _send(credentials: Credentials, trainjob: Json, *, is_generated: bool) -> dict[str, Any]:
+    base = trainjob["metadata"]["name"][:-SUFFIX_LENGTH]
+    async with connection.client(credentials, "run") as client:
+        return await cluster.send(client, trainjob, (lambda: f"{base}{_suffix()}") if is_generated else None)
+
+
+def _followed(stored: Json, talk: TextIO, where: str) -> int:
+    """Say how to follow it."""
+    metadata = stored["metadata"]
+    print(clean(f"TrainJob {metadata['namespace']}/{metadata['name']} is sent."), file=talk)
+    print(clean(f"To follow it: trainyard logs {metadata['name']} --follow{where}"), file=talk)
+    return FINE
+
+
+def _where(namespace: str | None, kubeconfig: str | None, context: str | None) -> str:
+    """The options that lead another command to the same place."""
+    given = (("-n", namespace), ("--kubeconfig", kubeconfig), ("--context", context))
+    return "".join(f" {option} {shlex.quote(value)}" for option, value in given if value)
+
+
+def _print(trainjob: Json, form: Form, out: TextIO) -> None:
+    match form:
+        case Form.YAML:
+            out.write(documents.dump([trainjob]))
+        case Form.JSON:
+            write_json(trainjob, out)
+        case Form.TEXT:
+            pass
+
+
+def ask_on_terminal() -> Callable[[str], bool] | None:
+    """Asks the user; None if there is no terminal to ask on."""
+    if not sys.stdin.isatty():
+        return None
+
+    def ask(question: str) -> bool:
+        try:
+            return typer.confirm(question, err=True)
+        except typer.Abort:  # Ctrl-C or the end of the input
+            print(file=sys.stderr)
+            return False
+
+    return ask
+
+
+Words = Annotated[
+    list[str] | None, typer.Argument(help="What to run on each node, after --.", metavar="COMMAND")
+]
+OfRuntime = Annotated[
+    str | None,
+    typer.Option(
+        help=f"The runtime; by default {cluster.DEFAULT_RUNTIME}.",
+        autocompletion=job_names.completed_runtimes,
+    ),
+]
+Nodes = Annotated[int | None, typer.Option(help="Number of nodes; by default the runtime's.")]
+Gpus = Annotated[int | None, typer.Option(help="GPUs of each node.")]
+Cpus = Annotated[str | None, typer.Option(help="CPUs of each node, such as 8 or 500m.")]
+Memory = Annotated[str | None, typer.Option(help="Memory of each node, such as 64Gi.")]
+OfQueue = Annotated[
+    str | None,
+    typer.Option(
+        help="LocalQueue; by default that of the namespace.", autocompletion=job_names.completed_queues
+    ),
+]
+Priority = Annotated[str | None, typer.Option(help="Its WorkloadPriorityClass.")]
+Name = Annotated[str | None, typer.Option(help="Name of the TrainJob; by default one after the script.")]
+Image = Annotated[str | None, typer.Option(help="Image of the nodes; by default the runtime's.")]
+Env = Annotated[
+    list[str] | None, typer.Option(help="A variable of the nodes; may be repeated.", metavar="KEY=VALUE")
+]
+Secrets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--secret",
+        help="A Secret whose keys become variables, or NAME:KEY for one of them; may be repeated.",
+        metavar="NAME",
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Send it without asking.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only plan: send nothing.")]
+Namespace = Annotated[
+    str | None, typer.Option("--namespace", "-n", help="Namespace; by default that of the context.")
+]
+OfForm = Annotated[
+    Form, typer.Option("--output", "-o", help="Print the TrainJob, which may be applied with kubectl.")
+]
+
+
+def command(
+    words: Words = None,
+    *,
+    runtime: OfRuntime = None,
+    nodes: Nodes = None,
+    gpus: Gpus = None,
+    cpus: Cpus = None,
+    memory: Memory = None,
+    queue: OfQueue = None,
+    priority: Priority = None,
+    name: Name = None,
+    image: Image = None,
+    env: Env = None,
+    secret: Secrets = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    output: OfForm = Form.TEXT,
+) -> None:
+    """Send a command as a TrainJob, after a plan.
+
+    Says first what it gets, where it would wait and what admission answers, and asks. Python starts
+    under torchrun on runtimes of PyTorch, and any program under mpirun on those of MPI, unless the
+    command says so itself. Settings can stand in trainyard.yaml, and in lines #TRAINYARD --nodes 4
+    at the head of the script; the command line wins. Exit code 1: it is refused, or nobody said yes;
+    2: a setting is wrong, or the cluster could not be queried.
+
+    Example: trainyard run --nodes 2 --gpus 8 -- python train.py --epochs 3
+
+    Example: trainyard run --dry-run -o yaml -- python train.py
+    """
+    raise typer.Exit(
+        run(
+            words or (),
+            {
+                "runtime": runtime,
+                "nodes": nodes,
+                "gpus": gpus,
+                "cpus": cpus,
+                "memory": memory,
+                "queue": queue,
+                "priority": priority,
+                "name": name,
+                "image": image,
+                "env": env,
+                "secret": secret,
+            },
+            yes=yes,
+            dry_run=dry_run,
+            form=output,
+            ask=ask_on_terminal(),
+            namespace=namespace,
+            kubeconfig=kubeconfig,
+            context=context,
+        )
+    )

@@ -1,0 +1,70 @@
+"""What the folder of a run says of it: `trainyard.yaml`, the head of its script, and its own name.
+
+Called by `run`. Reads only regular files, and of a script only its head.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from trainyard_api import documents
+from trainyard_api.errors import UserError
+from trainyard_assist.run import settings
+from trainyard_assist.run.settings import Settings
+from trainyard_assist.run.starters import script_of
+
+FILE: Final = "trainyard.yaml"
+_HEAD: Final = 64 * 1024
+"""Bytes of a script that are read."""
+_LONGEST: Final = 40
+_OTHERS: Final = re.compile(r"[^A-Za-z0-9]+")
+
+
+def of_folder(folder: Path) -> Settings:
+    """The settings of the folder's `trainyard.yaml`; none without one.
+
+    Raises:
+        UserError: It cannot be read, or is wrong; with `file:line`.
+    """
+    file = folder / FILE
+    if not file.is_symlink() and not file.exists():
+        return Settings()
+    try:
+        text = _beginning(file, documents.MAX_BYTES + 1).decode()
+    except UnicodeDecodeError as error:
+        raise UserError(f"{FILE}:1: not UTF-8") from error
+    return settings.of_file(text, FILE)
+
+
+def of_script(folder: Path, command: Sequence[str]) -> Settings:
+    """The settings at the head of the script that a command runs; none if the folder has no such file.
+
+    Raises:
+        UserError: It cannot be read, or is wrong; with `file:line`.
+    """
+    script = script_of(command)
+    if not script or not (folder / script).is_file():
+        return Settings()
+    return settings.of_head(_beginning(folder / script, _HEAD).decode(errors="replace").splitlines(), script)
+
+
+def label(folder: Path) -> str:
+    """What tells a folder from others: its name, and a digest of where it is."""
+    path = folder.resolve()
+    digest = hashlib.sha256(f"{socket.gethostname()}:{path}".encode(errors="surrogateescape")).hexdigest()
+    return "-".join(filter(None, (_OTHERS.sub("-", path.name)[:_LONGEST].strip("-"), digest[:8])))
+
+
+def _beginning(file: Path, size: int) -> bytes:
+    if not file.is_file():
+        raise UserError(f"{file}: is no regular file")
+    try:
+        with file.open("rb") as stream:
+            return stream.read(size)
+    except OSError as error:
+        raise UserError(f"{file}:1: {error.strerror}") from error

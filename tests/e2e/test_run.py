@@ -1,0 +1,96 @@
+"""`trainyard run` and `trainyard clone`, by a data scientist and by who may only look."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.cluster import A_SHELLS_OWN, Cluster
+from tests.support.patience import LEARNED
+from trainyard_sandbox.paths import PROJECT
+
+pytestmark = [pytest.mark.sandbox(area="tenants"), pytest.mark.long]
+
+TRAINYARD = str(PROJECT / ".venv" / "bin" / "trainyard")
+RANKS = 'import os; print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], os.environ["NOTE"])'
+
+
+def trainyard(
+    team_a: Cluster, person: str, folder: Path, *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    """What the command answers somebody of team-a, who is in this folder and has no terminal."""
+    return subprocess.run(
+        [TRAINYARD, *arguments],
+        env={**A_SHELLS_OWN, **team_a.sandbox.environment(person, "team-a")},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def test_a_command_is_planned_sent_and_sent_again_with_other_settings(
+    team_a: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "trainyard.yaml").write_text("nodes: 1\nenv: {NOTE: of the file}\n")
+    words = ("--", "python", "-c", RANKS)
+    first = trainyard(team_a, "ada", tmp_path, "run", "--name", "ranks", "--nodes", "2", "--yes", *words)
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.startswith("TrainJob team-a/ranks\n  runtime    torch-distributed\n")
+    assert "  command    torchrun --no_python python -c " in first.stdout
+    assert "  nodes      2" in first.stdout
+    assert "  queue      default; " in first.stdout
+    assert "  admission  lets it in\n" in first.stdout
+    assert first.stdout.endswith("To follow it: trainyard logs ranks --follow\n")
+    team_a.wait_for_condition("ranks", "Complete", within=LEARNED)
+    assert {name: log.split() for name, log in team_a.logs("ranks").items()} == {
+        f"ranks-node-0-{rank}": f"rank {rank} of 2 of the file".split() for rank in (0, 1)
+    }
+    taken = trainyard(team_a, "ada", tmp_path, "run", "--name", "ranks", "--yes", *words)
+    assert (taken.returncode, taken.stdout) == (2, "")
+    assert taken.stderr.startswith("namespace team-a has a TrainJob ranks already: choose another --name")
+    again = trainyard(team_a, "ada", tmp_path, "clone", "ranks", "--nodes", "1", "--name", "one", "--yes")
+    assert again.returncode == 0, again.stderr
+    assert "  changes    since ranks, " in again.stdout
+    assert "             trainer.numNodes: 2 -> 1\n" in again.stdout
+    team_a.wait_for_condition("one", "Complete", within=LEARNED)
+    assert team_a.logs("one")["one-node-0-0"].split() == ["rank", "0", "of", "1", "of", "the", "file"]
+
+
+def test_what_cannot_be_sent_is_told_and_nothing_is_sent(team_a: Cluster, tmp_path: Path) -> None:
+    def answer(person: str, *arguments: str) -> tuple[int, str]:
+        answered = trainyard(team_a, person, tmp_path, "run", *arguments, "--", "python", "-c", "1")
+        return answered.returncode, answered.stderr
+
+    code, sentence = answer("ada", "--yes", "--runtime", "torch-distribute")
+    assert code == 2
+    assert sentence.endswith("; did you mean torch-distributed?\n")
+    code, sentence = answer("ada", "--yes", "--queue", "defaul")
+    assert (code, sentence) == (2, "namespace team-a has no LocalQueue defaul; did you mean default?\n")
+    assert answer("ada") == (2, "nobody can be asked here: --yes sends it, --dry-run only plans it\n")
+    assert answer("ada", "--yes", "--nodes", "0")[0] == 2
+    assert answer("vera", "--yes") == (2, "you are not allowed to create TrainJobs in namespace team-a\n")
+    refused = trainyard(
+        team_a, "ada", tmp_path, "run", "--yes", "--env", "PET_NNODES=3", "--", "python", "-c", "1"
+    )
+    assert refused.returncode == 1
+    assert "  admission  refuses it: admission webhook " in refused.stdout
+    assert team_a.list("trainjobs") == []
+
+
+def test_a_job_that_never_fits_is_planned_with_the_warning_of_admission(
+    team_a: Cluster, tmp_path: Path
+) -> None:
+    arguments = ("run", "--dry-run", "-o", "yaml", "--cpus", "4000", "--", "python", "-c", "1")
+    planned = trainyard(team_a, "ada", tmp_path, *arguments)
+    assert planned.returncode == 0, planned.stderr
+    assert "  admission  lets it in, with a warning\n" in planned.stderr
+    assert "this job will wait for ever" in planned.stderr
+    job = yaml.safe_load(planned.stdout)
+    assert job["spec"]["trainer"]["resourcesPerNode"]["requests"] == {"cpu": "4000"}
+    assert team_a.list("trainjobs") == []

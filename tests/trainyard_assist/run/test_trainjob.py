@@ -1,0 +1,171 @@
+"""Settings and a runtime make a plain TrainJob."""
+
+from typing import Any
+
+import pytest
+
+from tests.trainyard_assist.run.runtimes import runtime
+from trainyard_assist.run import settings
+from trainyard_assist.run.runtime import Runtime
+from trainyard_assist.run.trainjob import base_name, comparable, trainjob
+
+COMMAND = ["python", "train.py"]
+
+
+def made(given: dict[str, Any], on: Runtime | None = None, **more: Any) -> dict[str, Any]:
+    chosen = settings.of_options({"command": COMMAND, **given})
+    return trainjob(chosen, on or runtime(), namespace="team", name="train-x", **more)
+
+
+def test_a_command_alone_makes_the_smallest_trainjob() -> None:
+    assert made({}) == {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "train-x", "namespace": "team"},
+        "spec": {"runtimeRef": {"name": "rt"}, "trainer": {"command": ["torchrun", "train.py"]}},
+    }
+
+
+def test_each_setting_has_its_field() -> None:
+    given = {
+        "nodes": 2,
+        "gpus": 8,
+        "cpus": "16",
+        "memory": "64Gi",
+        "queue": "gpus",
+        "priority": "high",
+        "image": "registry.example.com/team/train:1",
+        "env": ["EPOCHS=3"],
+    }
+    job = made(given, folder="resnet-1a2b3c4d", secret_keys={"hub": ["EPOCHS", "TOKEN"]})
+    amounts = {"cpu": "16", "memory": "64Gi", "nvidia.com/gpu": "8"}
+    assert job["metadata"]["labels"] == {
+        "trainyard.dev/folder": "resnet-1a2b3c4d",
+        "kueue.x-k8s.io/queue-name": "gpus",
+        "kueue.x-k8s.io/priority-class": "high",
+    }
+    assert job["spec"]["trainer"] == {
+        "command": ["torchrun", "train.py"],
+        "numNodes": 2,
+        "image": "registry.example.com/team/train:1",
+        "env": [
+            {"name": "EPOCHS", "value": "3"},
+            {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "TOKEN"}}},
+        ],
+        "resourcesPerNode": {"requests": amounts, "limits": amounts},
+    }
+
+
+def test_a_runtime_of_the_namespace_is_named_with_its_kind() -> None:
+    job = made({}, runtime(kind="TrainingRuntime"))
+    assert job["spec"]["runtimeRef"] == {"name": "rt", "kind": "TrainingRuntime"}
+
+
+def test_amounts_of_the_runtime_that_no_setting_names_stay() -> None:
+    resources = {"limits": {"amd.com/gpu": "4", "memory": "8Gi"}, "requests": {"cpu": "2"}}
+    own = runtime(resources=resources)
+    assert made({"memory": "64Gi"}, own)["spec"]["trainer"]["resourcesPerNode"] == {
+        "requests": {"cpu": "2", "memory": "64Gi"},
+        "limits": {"amd.com/gpu": "4", "memory": "64Gi"},
+    }
+    limits = made({"gpus": 2}, own)["spec"]["trainer"]["resourcesPerNode"]["limits"]
+    assert limits == {"amd.com/gpu": "2", "memory": "8Gi"}
+
+
+def test_no_gpus_are_said_only_where_there_would_be_some() -> None:
+    assert "resourcesPerNode" not in made({"gpus": 0})["spec"]["trainer"]
+    some = made({"gpus": 0}, runtime(resources={"limits": {"nvidia.com/gpu": "8"}}))
+    assert some["spec"]["trainer"]["resourcesPerNode"]["limits"] == {"nvidia.com/gpu": "0"}
+
+
+LIVE = {
+    "apiVersion": "trainer.kubeflow.org/v1alpha1",
+    "kind": "TrainJob",
+    "metadata": {
+        "name": "old",
+        "namespace": "team",
+        "uid": "u",
+        "resourceVersion": "7",
+        "generation": 2,
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "managedFields": [{"manager": "kubectl"}],
+        "labels": {"team": "vision", "kueue.x-k8s.io/queue-name": "gpus"},
+        "annotations": {
+            "kubectl.kubernetes.io/last-applied-configuration": "{}",
+            "kueue.x-k8s.io/admission-gated-by": "trainyard.dev/sent-suspended",
+            "trainyard.dev/max-restarts": "0",
+        },
+    },
+    "spec": {
+        "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": "ClusterTrainingRuntime", "name": "rt"},
+        "suspend": True,
+        "managedBy": "trainer.kubeflow.org/trainjob-controller",
+        "activeDeadlineSeconds": 60,
+        "runtimePatches": [{"manager": "kueue.x-k8s.io/manager"}, {"manager": "example.com/mine"}],
+        "trainer": {
+            "numNodes": 2,
+            "command": ["bash", "-c", "true"],
+            "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}],
+        },
+    },
+    "status": {"trainyard": {"state": "Failed"}},
+}
+
+
+def test_a_copy_has_what_its_user_said_and_what_the_options_change() -> None:
+    chosen = settings.of_options({"nodes": 4, "env": ["B=3"]})
+    assert trainjob(chosen, runtime(), namespace="team", name="new", copied=LIVE) == {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {
+            "name": "new",
+            "namespace": "team",
+            "labels": {"team": "vision", "kueue.x-k8s.io/queue-name": "gpus"},
+            "annotations": {"trainyard.dev/max-restarts": "0"},
+        },
+        "spec": {
+            "runtimeRef": {"name": "rt"},
+            "activeDeadlineSeconds": 60,
+            "runtimePatches": [{"manager": "example.com/mine"}],
+            "trainer": {
+                "numNodes": 4,
+                "command": ["bash", "-c", "true"],
+                "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "3"}],
+            },
+        },
+    }
+
+
+def test_a_copy_with_another_command_starts_that() -> None:
+    chosen = settings.of_options({"command": ["python", "other.py"]})
+    copy = trainjob(chosen, runtime(), namespace="team", name="new", copied=LIVE)
+    assert copy["spec"]["trainer"]["command"] == ["torchrun", "other.py"]
+
+
+def test_a_copy_of_a_job_without_command_starts_as_that() -> None:
+    live = {"metadata": {"name": "old"}, "spec": {"runtimeRef": {"name": "rt"}}}
+    own = runtime(command=["python", "-m", "trainers"])
+    copy = trainjob(settings.of_options({}), own, namespace="team", name="new", copied=live)
+    assert copy["spec"] == {"runtimeRef": {"name": "rt"}}
+
+
+def test_what_a_cluster_adds_is_no_difference() -> None:
+    chosen = settings.of_options({})
+    copy = trainjob(chosen, runtime(), namespace="team", name="new", copied=LIVE)
+    assert comparable(copy) == comparable(LIVE)
+
+
+@pytest.mark.parametrize(
+    ("command", "copied", "name"),
+    [
+        (["python", "src/Train_ResNet.py"], "", "train-resnet"),
+        (["python", "-m", "team.train"], "", "train"),
+        (["./3d.sh"], "", "job-3d"),
+        (["python", "-c", "1"], "", "job"),
+        ([], "llama-x7k2f", "llama"),
+        ([], "llama", "llama"),
+        (["python", "x" * 90 + ".py"], "", "x" * 30),
+    ],
+)
+def test_a_generated_name_begins_as_the_script_is_called(command: list[str], copied: str, name: str) -> None:
+    assert base_name(command, copied) == name

@@ -1,0 +1,513 @@
+"""`trainyard run` and `trainyard clone`: what they ask the cluster, what they say, and what they send."""
+
+import asyncio
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aiohttp import web
+
+from tests.support.fake_api import FakeApi, status
+from tests.support.fake_api import run as run_test
+from tests.trainyard_assist.run.runtimes import runtime
+from trainyard_cli.cluster import run as cluster
+from trainyard_cli.commands import run as command
+from trainyard_cli.commands.run import Form
+from trainyard_cli.files import run_settings
+from trainyard_cli.main import exit_code
+
+GROUP = "/apis/trainer.kubeflow.org/v1alpha1"
+JOBS = f"{GROUP}/namespaces/team/trainjobs"
+RUNTIMES = f"{GROUP}/clustertrainingruntimes"
+OWN_RUNTIMES = f"{GROUP}/namespaces/team/trainingruntimes"
+KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
+QUEUES = f"{KUEUE}/namespaces/team/localqueues"
+VISIBLE = "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/team/localqueues/default/pendingworkloads"
+SECRET = "/api/v1/namespaces/team/secrets/hub"
+WORDS = ("python", "train.py")
+
+
+class Cluster(FakeApi):
+    """An API server with the runtime `torch-distributed`, and the LocalQueue `default` of a ClusterQueue."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.warnings: list[str] = []
+        """What a create is answered with besides."""
+        self.put(f"{RUNTIMES}/torch-distributed", runtime(name="torch-distributed", image="torch:2").manifest)
+        self.put(f"{QUEUES}/default", {"spec": {"clusterQueue": "gpus"}})
+
+    async def _post(self, request: web.Request, body: Any) -> web.Response:
+        answer = await super()._post(request, body)
+        for warning in self.warnings:
+            answer.headers.add("Warning", f'299 - "{warning}"')
+        return answer
+
+    @property
+    def sent(self) -> dict[str, Any]:
+        """The TrainJobs that it has."""
+        return {path: body for path, body in self.objects.items() if path.startswith(JOBS)}
+
+    def forbid(self, path: str, method: str = "GET") -> None:
+        message = f'{path} is forbidden: User "ada" cannot {"get" if method == "GET" else "create"} resource'
+        self.refuse_next(method, path, status(403, "Forbidden", message))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder that it is run from."""
+    folder = tmp_path / "resnet"
+    folder.mkdir()
+    return folder
+
+
+Answer = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Answer:
+    """Runs the command against an API server: the exit code, the output, and what is said."""
+    monkeypatch.setattr(command, "_suffix", iter(["x7k2f", "bbbbb", "ccccc", "ddddd"]).__next__)
+
+    def answered(api: FakeApi, *words: str, **more: Any) -> tuple[int, str, str]:
+        out, err = io.StringIO(), io.StringIO()
+        names = ("copied", "yes", "dry_run", "form", "ask", "namespace")
+        options = {name: more.pop(name) for name in names if name in more}
+
+        def ask(url: str) -> int:
+            config = tmp_path / "kubeconfig"
+            parts = {
+                "clusters": [{"name": "c", "cluster": {"server": url}}],
+                "users": [{"name": "u", "user": {}}],
+                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u", "namespace": "team"}}],
+            }
+            config.write_text(json.dumps({"current-context": "x", **parts}))
+            monkeypatch.setenv("KUBECONFIG", str(config))
+            return exit_code(lambda: command.run(words, more, folder=folder, out=out, err=err, **options))
+
+        async def test() -> int:
+            async with api.serving() as url:
+                return await asyncio.to_thread(ask, url)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sys.stderr", err)
+            code = run_test(test, timeout=60)
+        return code, out.getvalue(), err.getvalue()
+
+    return answered
+
+
+PLAN = """TrainJob team/train-x7k2f
+  runtime    torch-distributed
+  image      torch:2
+  command    torchrun train.py
+  nodes      1
+  queue      default; nobody waits before it in ClusterQueue gpus; nobody holds quota there
+  admission  lets it in
+"""
+
+
+def test_a_command_is_planned_and_sent_as_a_plain_trainjob(run: Answer, folder: Path) -> None:
+    api = Cluster()
+    assert run(api, *WORDS, yes=True) == (
+        0,
+        f"{PLAN}TrainJob team/train-x7k2f is sent.\nTo follow it: trainyard logs train-x7k2f --follow\n",
+        "",
+    )
+    [job] = api.sent.values()
+    assert job["metadata"]["labels"] == {"trainyard.dev/folder": run_settings.label(folder)}
+    assert job["spec"] == {
+        "runtimeRef": {"name": "torch-distributed"},
+        "trainer": {"command": ["torchrun", "train.py"]},
+    }
+    assert api.writes() == [("POST", JOBS), ("POST", JOBS)]
+
+
+def test_a_dry_run_sends_nothing_and_prints_what_would_be_sent(run: Answer) -> None:
+    api = Cluster()
+    assert run(api, *WORDS, dry_run=True) == (0, PLAN, "")
+    code, out, err = run(api, *WORDS, dry_run=True, form=Form.YAML, name="mine", nodes=2)
+    assert code == 0
+    assert err.startswith("TrainJob team/mine\n")
+    job = yaml.safe_load(out)
+    assert (job["kind"], job["metadata"]["name"], job["spec"]["trainer"]["numNodes"]) == (
+        "TrainJob",
+        "mine",
+        2,
+    )
+    _, out, _ = run(api, *WORDS, dry_run=True, form=Form.JSON, name="mine", nodes=2)
+    assert json.loads(out) == job
+    assert api.sent == {}
+
+
+def test_it_is_sent_once_its_user_says_yes(run: Answer) -> None:
+    api = Cluster()
+    questions: list[str] = []
+
+    def no(question: str) -> bool:
+        questions.append(question)
+        return False
+
+    assert run(api, *WORDS, ask=no) == (1, PLAN, "Nothing has been sent.\n")
+    assert (questions, api.sent) == (["Send it?"], {})
+    assert run(api, *WORDS, ask=lambda _: True)[0] == 0
+    assert len(api.sent) == 1
+
+
+def test_where_nobody_can_be_asked_the_way_out_is_told(run: Answer) -> None:
+    api = Cluster()
+    sentence = "nobody can be asked here: --yes sends it, --dry-run only plans it\n"
+    assert run(api, *WORDS) == (2, "", sentence)
+    assert api.requests == []
+
+
+def test_ctrl_c_at_the_question_sends_nothing(run: Answer) -> None:
+    def interrupted(_: str) -> bool:
+        raise KeyboardInterrupt
+
+    api = Cluster()
+    assert run(api, *WORDS, ask=interrupted) == (1, PLAN, "Nothing has been sent.\n")
+    assert api.sent == {}
+
+
+def test_settings_of_the_folder_the_script_and_the_command_line_are_joined(run: Answer, folder: Path) -> None:
+    (folder / "trainyard.yaml").write_text("nodes: 1\ngpus: 8\nenv: {A: file}\n")
+    (folder / "train.py").write_text("#!/usr/bin/python\n#TRAINYARD --nodes 2 --env A=head\nprint()\n")
+    api = Cluster()
+    assert run(api, *WORDS, yes=True, nodes=3)[0] == 0
+    [job] = api.sent.values()
+    amounts = {"nvidia.com/gpu": "8"}
+    assert job["spec"]["trainer"] == {
+        "command": ["torchrun", "train.py"],
+        "numNodes": 3,
+        "env": [{"name": "A", "value": "head"}],
+        "resourcesPerNode": {"requests": amounts, "limits": amounts},
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        (
+            "trainyard.yaml",
+            b"nodes: 0\n",
+            "trainyard.yaml:1: nodes: must be greater than or equal to 1; is 0\n",
+        ),
+        ("trainyard.yaml", b"\xff", "trainyard.yaml:1: not UTF-8\n"),
+        (
+            "train.py",
+            b"#TRAINYARD --nodes 0\n",
+            "train.py:1: --nodes: must be greater than or equal to 1; is '0'\n",
+        ),
+    ],
+)
+def test_a_wrong_file_is_told_before_the_cluster_is_asked(
+    run: Answer, folder: Path, name: str, content: bytes, sentence: str
+) -> None:
+    (folder / name).write_bytes(content)
+    api = Cluster()
+    assert run(api, *WORDS, yes=True) == (2, "", sentence)
+    assert api.requests == []
+
+
+def test_what_is_no_regular_file_is_not_waited_for(run: Answer, folder: Path) -> None:
+    (folder / "trainyard.yaml").mkdir()
+    code, out, err = run(Cluster(), *WORDS, yes=True)
+    assert (code, out, err) == (2, "", f"{folder / 'trainyard.yaml'}: is no regular file\n")
+
+
+def test_a_binary_that_is_run_has_no_head(run: Answer, folder: Path) -> None:
+    (folder / "train.py").write_bytes(b"\x7fELF\0\xff" * 100_000)
+    assert run(Cluster(), *WORDS, dry_run=True)[0] == 0
+
+
+def test_the_nearest_runtime_is_told(run: Answer) -> None:
+    api = Cluster()
+    api.put(f"{OWN_RUNTIMES}/mine", runtime(name="mine").manifest)
+    assert run(api, *WORDS, yes=True, runtime="torch-distribute") == (
+        2,
+        "",
+        "there is no runtime torch-distribute (there are: mine, torch-distributed); "
+        "did you mean torch-distributed?\n",
+    )
+    assert api.writes() == []
+
+
+def test_a_runtime_of_the_namespace_comes_before_that_of_all(run: Answer) -> None:
+    api = Cluster()
+    api.put(f"{OWN_RUNTIMES}/torch-distributed", runtime("mpi", "torch-distributed").manifest)
+    _, out, _ = run(api, *WORDS, dry_run=True)
+    assert "  runtime    torch-distributed (TrainingRuntime)\n" in out
+    assert "  command    mpirun python train.py\n" in out
+
+
+def test_a_name_that_is_taken_is_told_before_anything_is_sent(run: Answer) -> None:
+    api = Cluster()
+    api.put(f"{JOBS}/mine", {})
+    assert run(api, *WORDS, yes=True, name="mine") == (
+        2,
+        "",
+        "namespace team has a TrainJob mine already: choose another --name, or delete that one: "
+        "kubectl delete trainjob mine -n team\n",
+    )
+
+
+def test_a_generated_name_that_is_taken_meanwhile_is_generated_again(run: Answer) -> None:
+    api = Cluster()
+
+    def taken(_: str) -> bool:
+        api.put(f"{JOBS}/train-x7k2f", {})
+        return True
+
+    _, out, _ = run(api, *WORDS, ask=taken)
+    assert out.endswith(
+        "TrainJob team/train-bbbbb is sent.\nTo follow it: trainyard logs train-bbbbb --follow\n"
+    )
+
+
+def test_what_admission_answers_is_in_the_plan(run: Answer) -> None:
+    api = Cluster()
+    api.warnings = ['this job will wait for ever: it asks for \\"much\\"']
+    _, out, _ = run(api, *WORDS, dry_run=True)
+    assert out.endswith(
+        "  admission  lets it in, with a warning\n"
+        '             this job will wait for ever: it asks for "much"\n'
+    )
+    denied = 'admission webhook "validator.trainjob.trainer.kubeflow.org" denied the request: spec: Forbidden'
+    api.refuse_next("POST", "/trainjobs", status(403, "Forbidden", denied))
+    code, out, err = run(api, *WORDS, yes=True)
+    assert (code, err) == (1, "")
+    assert f"  admission  refuses it: {denied}\n" in out
+    assert api.sent == {}
+
+
+def test_who_may_not_create_trainjobs_is_told_so_in_one_sentence(run: Answer) -> None:
+    api = Cluster()
+    api.forbid("/trainjobs", "POST")
+    assert run(api, *WORDS, yes=True) == (
+        2,
+        "",
+        "you are not allowed to create TrainJobs in namespace team\n",
+    )
+
+
+def test_who_may_not_get_runtimes_is_told_so_in_one_sentence(run: Answer) -> None:
+    api = Cluster()
+    api.forbid("/clustertrainingruntimes/torch-distributed")
+    sentence = "you are not allowed to get ClusterTrainingRuntime torch-distributed in namespace team\n"
+    assert run(api, *WORDS, yes=True) == (2, "", sentence)
+
+
+def test_a_cluster_without_trainyard_is_told(run: Answer) -> None:
+    api = Cluster()
+    api.missing.add("/apis/trainer.kubeflow.org")
+    code, out, err = run(api, *WORDS, yes=True)
+    assert (code, out) == (2, "")
+    assert err.endswith(": the cluster does not know TrainJobs: Trainyard is not installed\n")
+
+
+def test_a_cluster_without_kueue_has_no_queue(run: Answer) -> None:
+    api = Cluster()
+    api.missing |= {"/apis/kueue", "/apis/visibility"}
+    _, out, _ = run(api, *WORDS, dry_run=True)
+    assert "  queue      none: it starts as soon as there are nodes\n" in out
+
+
+def test_the_nearest_queue_and_the_nearest_priority_are_told(run: Answer) -> None:
+    api = Cluster()
+    api.put(f"{KUEUE}/workloadpriorityclasses/high", {"value": 1000})
+    assert run(api, *WORDS, yes=True, queue="defaut") == (
+        2,
+        "",
+        "namespace team has no LocalQueue defaut; did you mean default?\n",
+    )
+    assert run(api, *WORDS, yes=True, priority="hihg") == (
+        2,
+        "",
+        "there is no WorkloadPriorityClass hihg; did you mean high?\n",
+    )
+    assert api.sent == {}
+
+
+def waiting(name: str, priority: int, **more: Any) -> dict[str, Any]:
+    owner = {"kind": "TrainJob", "name": name}
+    return {
+        "metadata": {"name": name, "namespace": "team", "ownerReferences": [owner]},
+        "priority": priority,
+        **more,
+    }
+
+
+def test_the_place_counts_those_of_its_priority_and_higher(run: Answer) -> None:
+    api = Cluster()
+    api.put(f"{KUEUE}/workloadpriorityclasses/high", {"value": 1000})
+    for name, priority in (("first", 2000), ("second", 0)):
+        job = waiting(name, priority)
+        spec = {"queueName": "default", "priority": priority}
+        path = f"{KUEUE}/namespaces/team/workloads/{name}"
+        api.put(path, {**job, "spec": spec})
+    _, out, _ = run(api, *WORDS, dry_run=True)
+    assert "default; it would be number 3 in ClusterQueue gpus, behind team/first, team/second;" in out
+    _, out, _ = run(api, *WORDS, dry_run=True, priority="high")
+    assert "default, priority high; it would be number 2 in ClusterQueue gpus, behind team/first;" in out
+
+
+def test_who_sees_only_a_namespace_gets_the_positions_that_kueue_reports(run: Answer) -> None:
+    api = Cluster()
+    items = [
+        waiting("first", 2000, positionInClusterQueue=4),
+        waiting("second", -1, positionInClusterQueue=7),
+    ]
+    api.put(VISIBLE, {"items": items})
+    api.forbid("/v1beta2/workloads")
+    _, out, _ = run(api, *WORDS, dry_run=True)
+    behind = "behind team/first and 4 more"
+    assert f"default; it would be number 6 of those that you may see in ClusterQueue gpus, {behind}\n" in out
+
+
+def test_what_may_not_be_seen_of_the_queue_is_told(run: Answer) -> None:
+    api = Cluster()
+    api.forbid("/localqueues/default")
+    code, out, _ = run(api, *WORDS, dry_run=True)
+    assert (code, "  queue      you are not allowed to get LocalQueues\n" in out) == (0, True)
+
+
+def test_a_queue_that_is_stopped_says_so(run: Answer) -> None:
+    api = Cluster()
+    condition = {"type": "Active", "status": "False", "message": "LocalQueue is stopped"}
+    api.put(f"{QUEUES}/default", {"spec": {"clusterQueue": "gpus"}, "status": {"conditions": [condition]}})
+    _, out, _ = run(api, *WORDS, dry_run=True)
+    assert "  queue      default: it admits nobody now (LocalQueue is stopped)\n" in out
+
+
+def test_the_keys_of_a_secret_become_variables_and_its_values_are_nowhere(run: Answer) -> None:
+    api = Cluster()
+    api.put(SECRET, {"data": {"HF_TOKEN": "c2VjcmV0", "tls.crt": "c2VjcmV0"}})
+    code, out, err = run(api, *WORDS, yes=True, secret=["hub"])
+    assert (code, err) == (0, "")
+    assert "  variables  HF_TOKEN (of Secret hub)\n" in out
+    assert "  not seen   keys of Secret hub that cannot be variables: tls.crt\n" in out
+    [job] = api.sent.values()
+    reference = {"secretKeyRef": {"name": "hub", "key": "HF_TOKEN"}}
+    assert job["spec"]["trainer"]["env"] == [{"name": "HF_TOKEN", "valueFrom": reference}]
+    assert "c2VjcmV0" not in json.dumps(job) + out
+
+
+def test_who_may_not_get_a_secret_names_its_keys(run: Answer) -> None:
+    api = Cluster()
+    assert run(api, *WORDS, yes=True, secret=["hub"]) == (2, "", "there is no Secret hub in namespace team\n")
+    api.put(SECRET, {"data": {"HF_TOKEN": "eA=="}})
+    assert run(api, *WORDS, yes=True, secret=["hub:HF_TOKNE"]) == (
+        2,
+        "",
+        "Secret hub has no key HF_TOKNE; did you mean HF_TOKEN?\n",
+    )
+    api.forbid("/secrets/hub")
+    assert run(api, *WORDS, yes=True, secret=["hub"]) == (
+        2,
+        "",
+        "you are not allowed to get Secret hub in namespace team: name its keys, as in --secret hub:KEY\n",
+    )
+    api.forbid("/secrets/hub")
+    assert run(api, *WORDS, yes=True, secret=["hub:ANY"])[0] == 0
+
+
+def test_the_second_run_from_a_folder_says_what_has_changed(run: Answer) -> None:
+    api = Cluster()
+    run(api, *WORDS, yes=True, nodes=1)
+    _, out, _ = run(api, *WORDS, dry_run=True, nodes=1)
+    assert "  changes    none since train-x7k2f, " in out
+    _, out, _ = run(api, *WORDS, dry_run=True, nodes=2, queue="default", env=["A=1"])
+    changes = out[out.index("  changes    since train-x7k2f, ") :].splitlines()[1:]
+    assert [change.strip() for change in changes] == [
+        "queue: nothing -> default",
+        'trainer.env: nothing -> [{"name":"A","value":"1"}]',
+        "trainer.numNodes: 1 -> 2",
+    ]
+
+
+def test_a_copy_is_compared_with_what_it_copies_and_has_no_settings_of_the_folder(
+    run: Answer, folder: Path
+) -> None:
+    (folder / "trainyard.yaml").write_text("nodes: 64\n")
+    api = Cluster()
+    spec = {
+        "runtimeRef": {
+            "apiGroup": "trainer.kubeflow.org",
+            "kind": "ClusterTrainingRuntime",
+            "name": "torch-distributed",
+        },
+        "trainer": {"numNodes": 2, "command": ["torchrun", "train.py"]},
+        "suspend": True,
+    }
+    api.put(f"{JOBS}/llama-bbbbb", {"spec": spec, "status": {"trainyard": {"state": "Failed"}}})
+    code, out, err = run(api, copied="llama-bbbbb", yes=True, nodes=4)
+    assert (code, err) == (0, "")
+    assert "  changes    since llama-bbbbb, " in out
+    assert "             trainer.numNodes: 2 -> 4\n" in out
+    assert api.objects[f"{JOBS}/llama-x7k2f"]["spec"] == {
+        "runtimeRef": {"name": "torch-distributed"},
+        "trainer": {"numNodes": 4, "command": ["torchrun", "train.py"]},
+    }
+    assert run(api, copied="llama-bbbb", yes=True) == (
+        2,
+        "",
+        "TrainJob llama-bbbb is not found: namespace team has none of this name; did you mean llama-bbbbb?\n",
+    )
+
+
+def test_where_no_answer_comes_the_truth_is_looked_up(run: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lost(Cluster):
+        stores = True
+
+        async def _post(self, request: web.Request, body: Any) -> web.Response:
+            if request.query.get("dryRun"):
+                return await super()._post(request, body)
+            if self.stores:
+                await super()._post(request, body)
+            return web.json_response(status(504, "Timeout", "no answer"), status=504)
+
+    api = Lost()
+    code, out, err = run(api, *WORDS, yes=True)
+    assert (code, err) == (0, "")
+    assert "TrainJob team/train-x7k2f is sent.\n" in out
+    api.stores = False
+    assert run(api, *WORDS, yes=True)[::2] == (
+        2,
+        "TrainJob team/train-bbbbb was not sent: 504 Timeout: no answer\n",
+    )
+
+
+def test_ctrl_c_while_it_is_sent_says_what_may_be_there(run: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cluster, "send", interrupted)
+    code, _, err = run(Cluster(), *WORDS, yes=True, namespace="team")
+    assert code == 1
+    assert err == "Interrupted: TrainJob train-x7k2f may have been sent. Look: trainyard jobs -n team\n"
+
+
+def test_what_is_stored_is_printed_as_a_document(run: Answer) -> None:
+    api = Cluster()
+    code, out, err = run(api, *WORDS, yes=True, form=Form.JSON)
+    [job] = api.sent.values()
+    assert (code, json.loads(out)) == (0, job)
+    assert err.endswith(
+        "TrainJob team/train-x7k2f is sent.\nTo follow it: trainyard logs train-x7k2f --follow\n"
+    )
+
+
+def test_a_folder_has_a_label_of_its_own(tmp_path: Path) -> None:
+    first, second = (
+        run_settings.label(tmp_path / "a" / "ResNet 50"),
+        run_settings.label(tmp_path / "b" / "ResNet 50"),
+    )
+    assert first.startswith("ResNet-50-")
+    assert first != second
+    assert len(run_settings.label(tmp_path / ("x" * 200))) <= 63
+    assert run_settings.label(Path("/")) != ""
