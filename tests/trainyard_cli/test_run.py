@@ -478,7 +478,8 @@ def test_where_no_answer_comes_the_truth_is_looked_up(run: Answer, monkeypatch: 
     api.stores = False
     assert run(api, *WORDS, yes=True)[::2] == (
         2,
-        "TrainJob team/train-bbbbb was not sent: 504 Timeout: no answer\n",
+        "there is no TrainJob team/train-bbbbb after this answer: 504 Timeout: no answer; before you send it "
+        "again, look for it once more: trainyard jobs -n team\n",
     )
 
 

@@ -24,6 +24,8 @@ MOST_LINES: Final = 200
 """Lines of a script that are looked at."""
 LONGEST_LINE: Final = 4096
 """Characters of a line with settings."""
+MOST: Final = 2**31 - 1
+"""The largest number that Trainer's API has room for."""
 MOST_VARIABLES: Final = 128
 """As many as Trainer's API allows."""
 
@@ -58,8 +60,8 @@ class Settings(StrictModel):
     """What a run may say; what it leaves open is the runtime's, the queue's or the platform's."""
 
     runtime: Annotated[str, Field(pattern=_OBJECT)] | None = None
-    nodes: Annotated[int, Field(ge=1)] | None = None
-    gpus: Annotated[int, Field(ge=0)] | None = None
+    nodes: Annotated[int, Field(ge=1, le=MOST)] | None = None
+    gpus: Annotated[int, Field(ge=0, le=MOST)] | None = None
     """Of each node, as the amounts below."""
     cpus: Amount | None = None
     memory: Amount | None = None

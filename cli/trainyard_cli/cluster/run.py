@@ -142,14 +142,13 @@ async def _after_silence(client: Client, manifest: Json, error: ApiError) -> dic
     try:
         stored = await client.get(TRAINJOBS.path(namespace, name))
     except NotFoundError:
-        raise UserError(clean(f"TrainJob {namespace}/{name} was not sent: {error}")) from error
+        again = f"before you send it again, look for it once more: trainyard jobs -n {namespace}"
+        sentence = f"there is no TrainJob {namespace}/{name} after this answer: {error}; {again}"
+        raise UserError(clean(sentence)) from error
     except ApiError:
-        look = f"trainyard jobs -n {namespace}"
-        raise UserError(
-            clean(
-                f"nobody has answered whether TrainJob {namespace}/{name} is created ({error}); look: {look}"
-            )
-        ) from error
+        look = f"look for it: trainyard jobs -n {namespace}"
+        sentence = f"nobody has answered whether TrainJob {namespace}/{name} is created ({error}); {look}"
+        raise UserError(clean(sentence)) from error
     if read.at(stored, "spec", "trainer") != read.at(manifest, "spec", "trainer"):
         raise _taken(namespace, name) from error
     return stored

@@ -91,6 +91,7 @@ def test_what_comes_last_wins_and_variables_are_joined() -> None:
     ("options", "sentence"),
     [
         ({"nodes": 0}, "--nodes: must be greater than or equal to 1; is 0"),
+        ({"nodes": 10**30}, f"--nodes: must be less than or equal to 2147483647; is {10**30}"),
         ({"gpus": -1}, "--gpus: must be greater than or equal to 0; is -1"),
         ({"cpus": "many"}, "--cpus: must be a quantity, such as 500m, 8 or 64Gi; is 'many'"),
         (
@@ -157,6 +158,13 @@ def test_a_wrong_file_is_told_with_its_line(text: str, sentence: str) -> None:
 def test_a_hostile_head_is_read_no_further_than_its_first_lines() -> None:
     lines = ["# padding"] * settings.MOST_LINES + ["#TRAINYARD --nodes 4"]
     assert said(settings.of_head(lines, "s.sh")) == {}
+
+
+@pytest.mark.parametrize("options", [{"env": ["A=\udcff"]}, {"command": ["\udcff"]}, {"name": "\udcff"}])
+def test_what_is_not_unicode_is_refused(options: dict[str, object]) -> None:
+    with pytest.raises(UserError) as error:
+        settings.of_options(options)
+    assert str(error.value).isprintable()
 
 
 def test_a_mistake_controls_no_terminal() -> None:
