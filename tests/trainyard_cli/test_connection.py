@@ -129,7 +129,7 @@ def test_a_context_that_pulumi_does_not_go_by_is_refused(monkeypatch: pytest.Mon
 
 
 def test_nobody_connects_by_the_kubeconfig_alone_who_has_a_stack() -> None:
-    """`adopt` has none, and `moves` asks where Pulumi's state says that a stack was before."""
+    """`adopt` and `run` have none, and `moves` asks where Pulumi's state says that a stack was before."""
     sources = {path.stem: path.read_text(encoding="utf-8") for path in CLI.rglob("*.py")}
     callers = {name for name, source in sources.items() if "connection.load(" in source}
-    assert callers == {"adopt", "moves"}
+    assert callers == {"adopt", "moves", "run"}

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from tests.support.fake_api import FakeApi, status
 from tests.support.fake_api import run as run_test
-from tests.trainyard_assist.run.runtimes import runtime
+from tests.support.run_runtimes import runtime
 from trainyard_cli.cluster import run as cluster
 from trainyard_cli.commands import run as command
 from trainyard_cli.commands.run import Form

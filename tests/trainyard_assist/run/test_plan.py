@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from tests.trainyard_assist.run.runtimes import runtime
+from tests.support.run_runtimes import runtime
 from trainyard_assist.explain.model import Holder, QueuePlace
 from trainyard_assist.run import settings
 from trainyard_assist.run.plan import Draft, Queue, lines

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.trainyard_assist.run.runtimes import runtime
+from tests.support.run_runtimes import runtime
 from trainyard_assist.run import settings
 from trainyard_assist.run.runtime import Runtime
 from trainyard_assist.run.trainjob import base_name, comparable, trainjob
