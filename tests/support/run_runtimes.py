@@ -16,7 +16,7 @@ def runtime(
             "spec": {"template": {"spec": {"containers": [{"name": "side"}, {"name": "node", **container}]}}},
         },
     }
-    policies = {policy: {}} if policy else {}
+    policies: dict[str, Any] = {policy: {}} if policy else {}
     return Runtime(
         {
             "kind": kind,
