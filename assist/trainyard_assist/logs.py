@@ -1,8 +1,9 @@
 """The logs of all ranks of a TrainJob as one: each line once, in the order of time.
 
 Called by `trainyard logs`, which reads them as the API server sends them, with
-timestamps. Whoever writes a log may be hostile: a line has an end, and nothing
-in it controls a terminal. Pure.
+timestamps, and by `run --local` for what its processes print. Whoever writes a
+log may be hostile: a line has an end, and nothing in it controls a terminal.
+Pure.
 """
 
 from __future__ import annotations
@@ -136,6 +137,23 @@ def _second(text: bytes, zone: bytes) -> str:
 def _shown(line: str) -> str:
     """As a terminal would show it: a progress bar writes over its own line."""
     return line if line.isprintable() else printable(line.rstrip("\r").rpartition("\r")[2])
+
+
+class Output:
+    """What has been read of the output of a process on this machine, of which more comes in pieces."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> list[str]:
+        """The lines that are complete with this piece."""
+        *whole, rest = (self._rest + chunk).split(b"\n")
+        self._rest = rest[:LONGEST]
+        return [_shown(line[:LONGEST].decode(errors="replace")) for line in whole]
+
+    def end(self) -> list[str]:
+        """The line at the end that no line feed follows, if there is one."""
+        return self.feed(b"\n") if self._rest else []
 
 
 def in_order(pending: Mapping[Of, list[Line]], still_read: Collection[Of]) -> list[tuple[str, Of, str]]:

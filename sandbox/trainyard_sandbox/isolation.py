@@ -44,14 +44,14 @@ _KUBELET_SYSCTLS = {
 }
 
 
-def become_subreaper() -> None:
+def become_subreaper(*, adopts: bool = True) -> None:
     """Adopt orphans of this process's descendants (containerd's shims), to reap them when they end."""
-    _libc("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _libc("prctl", _PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0)
 
 
-def die_with_parent() -> None:
-    """Have the kernel kill this process, also after an exec, as soon as its parent dies."""
-    _libc("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+def die_with_parent(number: int = signal.SIGKILL) -> None:
+    """Have the kernel send this process that signal, also after an exec, as soon as its parent dies."""
+    _libc("prctl", _PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from trainyard_cli.cluster import connection, job_names
 from trainyard_cli.cluster import logs as cluster
 from trainyard_cli.cluster.logs import Logs, Pod, Source, Wanted
 from trainyard_cli.commands import logs as command
+from trainyard_cli.printer import Printer
 from trainyard_kube.client import Client
 from trainyard_kube.credentials import Credentials
 from trainyard_operator.core.decide.last_lines import Kept, Lines
@@ -104,7 +105,7 @@ def printed(
         **{name: options.pop(name) for name in ("rank", "since", "tail", "previous") if name in options}
     )
     follow = options.pop("follow", False)
-    printer = command._Printer(out, options.pop("grep", ""), marked=wanted.rank is None)
+    printer = Printer(out, options.pop("grep", ""), marked=wanted.rank is None)
     monkeypatch.setattr(cluster, "EVERY", 0.01)
     monkeypatch.setattr(cluster, "GATHER", 0.0)
 

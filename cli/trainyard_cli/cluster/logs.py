@@ -69,6 +69,11 @@ class Source:
     unread: str = ""
     """Why the log could not be read."""
 
+    @property
+    def place(self) -> Place:
+        """Which rank it is."""
+        return self.pod.place
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:

@@ -7,9 +7,8 @@ reads the cluster, and `trainyard_assist.logs` puts the lines in order.
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import aclosing
 from typing import Annotated, Final, TextIO
 
@@ -27,16 +26,15 @@ from trainyard_operator.core.decide.last_lines import Kept, Lines
 from trainyard_operator.core.status.display_state import State
 
 from ..cluster import connection, job_names, last_lines
-from ..cluster.logs import MOST, Logs, Printed, Source, Wanted
+from ..cluster.logs import MOST, Logs, Source, Wanted
 from ..cluster.observe import is_name
 from ..options import Context, Kubeconfig
 from ..output import FINE, REFUSED
+from ..printer import Printer
 from . import explain_logs
 
 _OTHERS: Final = 8
 """Connections beside those of the logs."""
-_COLOURS: Final = (36, 33, 32, 35, 34, 31)
-"""Of the marks of ranks, by turns: as SGR has them."""
 
 
 def run(
@@ -84,7 +82,7 @@ def run(
         raise UserError("--previous prints what has ended: leave out --previous, or --follow")
     wanted = Wanted(rank=rank, since=_seconds(since), tail=tail, previous=previous)
     credentials = connection.load_or_sandbox(kubeconfig, context)
-    printer = _Printer(out, grep, marked=rank is None)
+    printer = Printer(out, grep, marked=rank is None)
     try:
         return asyncio.run(
             _print(credentials, namespace, job, wanted, printer=printer, err=err, follow=follow)
@@ -108,7 +106,7 @@ async def _print(
     job: str,
     wanted: Wanted,
     *,
-    printer: _Printer,
+    printer: Printer,
     err: TextIO,
     follow: bool,
 ) -> int:
@@ -169,41 +167,6 @@ def _why_none(row: jobs.Row, sources: Sequence[Source], kept: Kept | str) -> str
     if not row.is_over:
         return f"{who}, and has no pods yet. See why: trainyard explain {row.name} -n {row.namespace}"
     return f"{who}, and has no pods any more" + (f"; {kept}" if isinstance(kept, str) else "")
-
-
-class _Printer:
-    """Prints lines with the mark of their rank, in its colour on a terminal."""
-
-    def __init__(self, out: TextIO, grep: str, *, marked: bool) -> None:
-        self._out = out
-        self._grep = grep
-        self._marked = marked
-        self._colourful = out.isatty() and not os.environ.get("NO_COLOR")
-        self._width = 0
-        self._marks: dict[Source, str] = {}
-
-    def show(self, lines: Printed) -> None:
-        """Print these, at once."""
-        for source in {source: None for _, source, _ in lines}:
-            self._width = max(self._width, len(source.label))
-        self._marks = {}
-        self._out.write(
-            "".join(f"{self._mark(source)}{line}\n" for _, source, line in lines if self._grep in line)
-        )
-        self._out.flush()
-
-    def print(self, lines: Iterable[str]) -> None:
-        """Print lines that have no rank."""
-        self._out.writelines(f"{line}\n" for line in lines if self._grep in line)
-
-    def _mark(self, source: Source) -> str:
-        if not self._marked:
-            return ""
-        if source not in self._marks:
-            mark = f"{source.label:>{self._width}} |"
-            colour = _COLOURS[source.pod.place.index % len(_COLOURS)]
-            self._marks[source] = f"\x1b[{colour}m{mark}\x1b[0m " if self._colourful else f"{mark} "
-        return self._marks[source]
 
 
 def command(

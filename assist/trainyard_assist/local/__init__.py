@@ -1,0 +1,1 @@
+"""A TrainJob on one machine: a process for each of its pods, without Kubernetes. Pure."""
