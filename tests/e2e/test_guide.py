@@ -20,6 +20,7 @@ SAID = {
     "kubectl get trainjobs": "hello",
     "python examples/digits/submit.py": r"TrainJob \w+ is Complete:",
     "kubectl logs -l jobset.sigs.k8s.io/jobset-name=hello --prefix": r"rank 1 of 2 says hello",
+    "trainyard run --local": r"1 \| this is node 1",
     "trainyard logs hello --rank 0": "rank 0 of 2 says hello",
     "trainyard logs hello": "rank 1 of 2 says hello",
     "trainyard explain hello": "TrainJob team-a/hello is complete",

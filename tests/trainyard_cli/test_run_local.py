@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -80,10 +80,15 @@ class Alive:
         while os.read(self._file, 4096):
             pass
 
+    def close(self) -> None:
+        os.close(self._file)
+
 
 @pytest.fixture
-def alive(tmp_path: Path) -> Alive:
-    return Alive(tmp_path)
+def alive(tmp_path: Path) -> Iterator[Alive]:
+    reader = Alive(tmp_path)
+    yield reader
+    reader.close()
 
 
 def ran(
@@ -154,7 +159,7 @@ def test_what_does_not_end_is_killed_with_all_that_it_has_started(tmp_path: Path
         "if os.environ['JOB_COMPLETION_INDEX'] == '1':\n"
         "    open('ready').read()\n"
         "    sys.exit(7)\n"
-        "rank = 'exec 3> alive; trap \"\" TERM; echo rank; echo > ready; sleep 1000'\n"
+        "rank = 'exec 3> alive; trap \"\" TERM; echo rank; echo > ready; exec sleep 1000'\n"
         "subprocess.run(['sh', '-c', rank], start_new_session=True)\n"
     )
     os.mkfifo(tmp_path / "ready")
@@ -247,7 +252,7 @@ def test_a_pipe_that_closes_ends_all_of_it(tmp_path: Path, alive: Alive) -> None
         ),
         pytest.param(
             trainjob("./none.sh"),
-            "./none.sh is not on this machine: install it, or send the TrainJob to a cluster",
+            "{folder}/none.sh: there is no such program, or it must not be executed",
             id="a file",
         ),
         pytest.param(trainjob("./text"), "./text could not be started: Exec format error", id="no program"),
@@ -278,7 +283,7 @@ def test_what_cannot_start_is_said_in_a_sentence(
     out, err = io.StringIO(), io.StringIO()
     with pytest.raises(UserError) as error:
         run_local(job, runtime(), tmp_path, out=out, err=err)
-    assert (str(error.value), out.getvalue()) == (message, "")
+    assert (str(error.value), out.getvalue()) == (message.format(folder=tmp_path), "")
 
 
 def test_a_workspace_that_is_not_there_is_said(tmp_path: Path) -> None:

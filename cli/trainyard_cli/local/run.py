@@ -121,11 +121,14 @@ def _children(trainjob: Json, runtime: Json | None, namespace: str) -> Sequence[
 def _require_programs(local: Plan, workspace: Path, shell: Mapping[str, str]) -> None:
     for process in local.processes:
         program = process.command[0]
-        if not machine.has(program, workspace, {**shell, **process.environment}):
-            way = _INSTALL.get(program, "install it")
-            raise LocalError(
-                f"{shlex.quote(program)} is not on this machine: {way}, or send the TrainJob to a cluster"
-            )
+        if machine.has(program, workspace, {**shell, **process.environment}):
+            continue
+        if os.sep in program:
+            raise LocalError(f"{workspace / program}: there is no such program, or it must not be executed")
+        way = _INSTALL.get(program, "install it")
+        raise LocalError(
+            f"{shlex.quote(program)} is not on this machine: {way}, or send the TrainJob to a cluster"
+        )
 
 
 def _sentences(outcome: Outcome) -> list[str]:
@@ -135,7 +138,8 @@ def _sentences(outcome: Outcome) -> list[str]:
             f"Rank {outcome.failed.label} failed with exit code {outcome.code}: the TrainJob is Failed"
         )
     elif outcome.code:
-        sentences.append(f"Ended by {signal.Signals(outcome.code - 128).name}: nothing of it runs any more")
+        rest = "" if outcome.left else ": nothing of it runs any more"
+        sentences.append(f"Ended by {signal.Signals(outcome.code - 128).name}{rest}")
     else:
         sentences.append("The TrainJob is Complete")
     sentences += [
