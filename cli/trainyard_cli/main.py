@@ -35,6 +35,14 @@ COMMANDS: Final = {
     "nodes": Listed(
         "nodes:command", "Print the pools of nodes: free, used by whom, sick since when.", _DATA_SCIENTISTS
     ),
+    "cancel": Listed("cancel:command", "End TrainJobs, after saying what they lose.", _DATA_SCIENTISTS),
+    "suspend": Listed(
+        "suspend:command", "Have TrainJobs wait, with all that they have saved.", _DATA_SCIENTISTS
+    ),
+    "resume": Listed(
+        "resume:command", "Let TrainJobs continue that somebody has suspended.", _DATA_SCIENTISTS
+    ),
+    "retry": Listed("retry:command", "Send a TrainJob again, as it was written.", _DATA_SCIENTISTS),
     "runtimes": Listed("runtimes:app", "The catalog: what TrainJobs can run on.", _DATA_SCIENTISTS),
     "validate": Listed(
         "validate:command", "Print what admission would answer about a TrainJob or runtime.", _DATA_SCIENTISTS

@@ -19,6 +19,7 @@ from .queues import (
     waits_until_it_is_resumed,
     workload,
 )
+from .test_jobs_and_logs import trainyard
 
 pytestmark = pytest.mark.sandbox(area="queues")
 
@@ -54,6 +55,37 @@ def test_a_job_that_waits_is_suspended_by_kueue(team_a: Cluster) -> None:
     team_a.apply(queued("too-big", "64"))
     team_a.wait_for_condition("too-big", "Suspended")
     shows(team_a, "too-big", STATE="Queued", NODES="0/1", REASON="Suspended", QUEUE="default")
+
+
+@pytest.mark.long
+def test_a_running_job_is_not_suspended_by_its_user_and_one_that_was_sent_so_is_resumed(
+    team_a: Cluster,
+) -> None:
+    """`spec.suspend` is Kueue's here, and what is Kueue's is not sent again."""
+    team_a.apply(queued("runs", "100m", UNTIL_TOLD))
+    pods = [running(team_a, "runs")]
+    refused = trainyard(team_a, "ada", "suspend", "runs")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith(
+        "TrainJob team-a/runs cannot be suspended: queue default holds TrainJobs"
+    )
+    late = queued("late", "100m", UNTIL_TOLD)
+    late["spec"]["suspend"] = True
+    team_a.apply(late)
+    team_a.wait_for_condition("late", "Suspended")
+    for job, suspend in (("runs", None), ("late", True)):
+        manifest = yaml.safe_load(trainyard(team_a, "ada", "retry", job, "--dry-run").stdout)
+        assert "runtimePatches" not in manifest["spec"]
+        assert "annotations" not in manifest["metadata"]
+        assert manifest["spec"].get("suspend") is suspend
+    resumed = trainyard(team_a, "ada", "resume", "late")
+    sentence = "TrainJob team-a/late is resumed: it waits for quota in queue default\n"
+    assert (resumed.returncode, resumed.stdout) == (0, sentence), resumed.stderr
+    pods.append(running(team_a, "late"))
+    for pod in pods:
+        finish(team_a, pod)
+    for job in ("runs", "late"):
+        team_a.wait_for_condition(job, "Complete")
 
 
 def test_a_high_priority_takes_the_quota_of_a_low_one_which_goes_on_after_it(

@@ -117,12 +117,25 @@ def named_runtime(observation: Observation) -> Ref:
     return Ref(named.kind, named.name, named.namespace(namespace(observation)))
 
 
+def owned(of: Json | None, owner: Json) -> Json | None:
+    """The object, if it belongs to this owner, and not to another of the same name."""
+    owners = objects(of, "metadata", "ownerReferences")
+    return of if any(reference.get("uid") == uid(owner) for reference in owners) else None
+
+
 def own_jobset(observation: Observation) -> Json | None:
     """The JobSet, if it belongs to this TrainJob."""
-    owners = objects(observation.jobset, "metadata", "ownerReferences")
-    return (
-        observation.jobset if any(owner.get("uid") == uid(observation.trainjob) for owner in owners) else None
-    )
+    return owned(observation.jobset, observation.trainjob)
+
+
+def deleted_volumes(of: Json | None, *path: str) -> list[str]:
+    """The names of the volumes that are deleted with a JobSet, whose spec is at the path."""
+    return [
+        text(template, "metadata", "name")
+        for policy in objects(of, *path, "volumeClaimPolicies")
+        if text(policy, "retentionPolicy", "whenDeleted") != "Retain"
+        for template in objects(policy, "templates")
+    ]
 
 
 def is_held(observation: Observation, lease: Json) -> bool:

@@ -1,6 +1,6 @@
 """What a cluster says about an object, and has put into it: `kubectl get -o yaml` is no wish to run a job.
 
-Called by `convert`. Values in, values out; takes objects of any form.
+Called by `convert`, and by `trainyard_assist.resend`. Values in, values out; takes objects of any form.
 """
 
 from __future__ import annotations

@@ -39,13 +39,11 @@ _AGAIN: Final = re.compile(r"\bcreate\b.*\bagain\b")
 
 def _goes_with_it(observation: Observation) -> str:
     """What somebody loses who deletes the TrainJob, as one does to create it again; empty if nothing."""
+    jobset = observation.jobset
     lost = text.listed(
-        read.text(template, "metadata", "name")
-        for policy in read.objects(
-            observation.jobset or observation.runtime, *_POLICIES[observation.jobset is None]
-        )
-        if read.text(policy, "retentionPolicy", "whenDeleted") != "Retain"
-        for template in read.objects(policy, "templates")
+        read.deleted_volumes(observation.runtime, "spec", "template", "spec")
+        if jobset is None
+        else read.deleted_volumes(jobset, "spec")
     )
     if not lost:
         return ""
@@ -53,10 +51,3 @@ def _goes_with_it(observation: Observation) -> str:
         f"Deleting this one deletes its volume ({lost}) and the checkpoints on it: use another name, and "
         "delete this one when they are copied or no longer needed"
     )
-
-
-_POLICIES: Final = {
-    False: ("spec", "volumeClaimPolicies"),
-    True: ("spec", "template", "spec", "volumeClaimPolicies"),
-}
-"""Where a JobSet has the volumes that go with it, and where a runtime has them."""

@@ -1,0 +1,141 @@
+"""The manifest that sends a TrainJob again: what its user wrote, without what a cluster has put into it.
+
+Called by `trainyard retry`. Of what stands in a TrainJob, the API server, Kueue
+and the operator's webhooks add these, and would add them again: metadata such
+as the uid, `status`, `spec.managedBy` and `spec.suspend` where they are the
+defaults, Kueue's entry in `spec.runtimePatches`, the times of these patches,
+and the gate of a job that is sent suspended. The queue and the priority stay
+in the labels, whoever has chosen them: the job returns to where it was. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from trainyard_api import names
+from trainyard_api.json_types import Json, Manifest
+
+from .explain import read
+from .migrate import live
+from .stops import held_by_kueue, is_sent_suspended
+
+_OF_DELETIONS: Final = frozenset({"foregroundDeletion", "orphan"})
+"""Finalizers that the API server puts on what is being deleted."""
+
+
+def manifest(trainjob: Json, name: str | None = None) -> Manifest:
+    """The TrainJob as its user wrote it.
+
+    Args:
+        trainjob: It, as the API server has it.
+        name: Another name for it; None: its own.
+    """
+    wish = live.manifest(trainjob)
+    metadata, spec = dict(_mapping(wish.get("metadata"))), dict(_mapping(wish.get("spec")))
+    if name is not None:
+        metadata["name"] = name
+    _put(metadata, "annotations", _annotations(trainjob))
+    _put(
+        metadata,
+        "finalizers",
+        [name for name in metadata.get("finalizers") or () if name not in _OF_DELETIONS],
+    )
+    _put(metadata, "ownerReferences", [owner for owner in _owners(trainjob) if not owner.get("controller")])
+    if spec.get("managedBy") == names.MANAGED_BY_TRAINER:
+        del spec["managedBy"]
+    if not read.suspended(trainjob) or (held_by_kueue(trainjob) and not is_sent_suspended(trainjob)):
+        spec.pop("suspend", None)
+    _put(spec, "runtimePatches", list(_patches(trainjob)))
+    return {
+        "apiVersion": names.TRAINER_API_VERSION,
+        "kind": names.TRAINJOB,
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def refusal(trainjob: Json, name: str | None = None) -> str:
+    """Why it cannot be sent again, what is said of it in a sentence; empty if it can be.
+
+    Args:
+        trainjob: It, as the API server has it.
+        name: The name that the new one gets; None: its own.
+    """
+    if names.PREBUILT_WORKLOAD_LABEL in read.texts(trainjob, "metadata", "labels"):
+        return "was sent by MultiKueue from another cluster: retry it there"
+    owner = next((owner for owner in _owners(trainjob) if owner.get("controller") is True), None)
+    if owner is not None and name is None:
+        whose = f"{read.text(owner, 'kind')} {read.text(owner, 'name')}"
+        return f"belongs to {whose}, which sends it: retry that, or send a job of your own with --name"
+    return ""
+
+
+def mounted(trainjob: Json) -> list[tuple[str, str]]:
+    """Kind and name of each Secret and ConfigMap that its patches mount into its pods."""
+    volumes = [
+        volume
+        for patch in read.objects(trainjob, "spec", "runtimePatches")
+        for job in read.objects(patch, "trainingRuntimeSpec", "template", "spec", "replicatedJobs")
+        for volume in read.objects(job, "template", "spec", "template", "spec", "volumes")
+    ]
+    sources = [
+        *volumes,
+        *(source for volume in volumes for source in read.objects(volume, "projected", "sources")),
+    ]
+    named = [
+        ("Secret", read.text(source, "secret", field))
+        for source in sources
+        for field in ("secretName", "name")
+    ]
+    named += [("ConfigMap", read.text(source, "configMap", "name")) for source in sources]
+    return [(kind, name) for kind, name in dict.fromkeys(named) if name]
+
+
+def owners(child: Json, old: Json, new: Json | None = None, *, shared: bool = False) -> list[Json]:
+    """The owners of an object that goes from one TrainJob to another.
+
+    Args:
+        child: A Secret or a ConfigMap of the old TrainJob.
+        old: That TrainJob.
+        new: The TrainJob that is to own it; None: there is none yet.
+        shared: The old one stays, and keeps it.
+    """
+    references = []
+    for owner in _owners(child):
+        is_old = owner.get("uid") == read.uid(old)
+        if shared or not is_old:
+            references.append(owner)
+        if is_old and new is not None:
+            references.append({**owner, "name": read.name(new), "uid": read.uid(new)})
+    return references
+
+
+def _annotations(trainjob: Json) -> Json:
+    annotations = dict(read.texts(live.manifest(trainjob), "metadata", "annotations"))
+    gates = annotations.pop(names.QUEUE_GATES_ANNOTATION, "").split(",")
+    if others := ",".join(gate for gate in gates if gate and gate != names.SENT_SUSPENDED):
+        annotations[names.QUEUE_GATES_ANNOTATION] = others
+    return annotations
+
+
+def _patches(trainjob: Json) -> Iterator[Json]:
+    for patch in read.objects(trainjob, "spec", "runtimePatches"):
+        if patch.get("manager") != names.KUEUES_PATCHES:
+            yield {field: value for field, value in patch.items() if field != "time"}
+
+
+def _owners(of: Json) -> list[Json]:
+    return read.objects(of, "metadata", "ownerReferences")
+
+
+def _put(into: dict[str, Any], field: str, value: Any) -> None:
+    """Set the field, or remove it if there is nothing in it."""
+    if value:
+        into[field] = value
+    else:
+        into.pop(field, None)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
