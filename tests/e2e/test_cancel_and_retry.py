@@ -12,8 +12,8 @@ import yaml
 from tests.support.cluster import UNTIL_TOLD, Cluster, Object, finish, trainjob
 from tests.support.patience import LEARNED, eventually
 
+from .people import TRAINYARD, of, trainyard
 from .queues import queued, running
-from .test_jobs_and_logs import TRAINYARD, of, trainyard
 
 pytestmark = [pytest.mark.sandbox(area="tenants"), pytest.mark.long]
 

@@ -8,34 +8,16 @@ import subprocess
 
 import pytest
 
-from tests.support.cluster import A_SHELLS_OWN, UNTIL_TOLD, Cluster, Object, finish, trainjob
+from tests.support.cluster import UNTIL_TOLD, Cluster, Object, finish, trainjob
 from tests.support.patience import LEARNED, eventually
-from trainyard_sandbox.paths import PROJECT
 
+from .people import TRAINYARD, of, trainyard
 from .queues import queued, running, said
 
 pytestmark = [pytest.mark.sandbox(area="tenants"), pytest.mark.long]
 
-TRAINYARD = str(PROJECT / ".venv" / "bin" / "trainyard")
 PEOPLE = ("ada", "vera")
 COUNTS = 'for i in 1 2 3; do echo "step $i"; sleep 0.3; done; '
-
-
-def of(team_a: Cluster, person: str) -> dict[str, str]:
-    """The environment of somebody of team-a."""
-    return {**A_SHELLS_OWN, **team_a.sandbox.environment(person, "team-a")}
-
-
-def trainyard(team_a: Cluster, person: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """What the command answers somebody of team-a."""
-    return subprocess.run(
-        [TRAINYARD, *arguments],
-        env=of(team_a, person),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
 
 
 def jobs(team_a: Cluster, person: str, *options: str) -> dict[str, Object]:

@@ -10,6 +10,7 @@ from tests.support.patience import eventually
 from trainyard_cli.cluster.queued_jobs import CLOSE
 from trainyard_sandbox.paths import PROJECT
 
+from .people import trainyard
 from .queues import (
     gives_way_and_goes_on,
     moves_to_another_flavor,
@@ -19,7 +20,6 @@ from .queues import (
     waits_until_it_is_resumed,
     workload,
 )
-from .test_jobs_and_logs import trainyard
 
 pytestmark = pytest.mark.sandbox(area="queues")
 

@@ -286,6 +286,21 @@ def test_ctrl_c_says_which_job_may_be_done_and_which_is_not(monkeypatch: pytest.
     assert err.endswith("Interrupted. Look whether this one is done: team/b\nLeft as they are: team/c\n")
 
 
+def test_a_pipe_that_closes_is_told_like_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed(io.StringIO):
+        def write(self, _: str) -> int:
+            raise BrokenPipeError
+
+    api, err = Cluster(a="Running", b="Running", c="Running"), io.StringIO()
+    with pytest.raises(BrokenPipeError):
+        cancelled(api, monkeypatch, "a", "b", "c", yes=True, out=Closed(), err=err)
+    assert err.getvalue().splitlines()[-2:] == [
+        "Interrupted. Look whether this one is done: team/a",
+        "Left as they are: team/b, team/c",
+    ]
+    assert api.writes() == [("DELETE", f"{JOBS}/a")]
+
+
 def test_an_api_server_that_falls_silent_is_told_for_each_job(monkeypatch: pytest.MonkeyPatch) -> None:
     api = Cluster(a="Running", b="Running")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Final, TextIO, TypeVar
 
 import typer
@@ -24,7 +25,7 @@ from ..output import CANNOT_ASK, FINE, REFUSED, Output, write_json
 
 Jobs = Annotated[
     list[str],
-    typer.Argument(help="Names of TrainJobs.", metavar="JOB...", autocompletion=job_names.completed),
+    typer.Argument(help="Names of TrainJobs.", metavar="JOB", autocompletion=job_names.completed),
 ]
 Namespace = Annotated[
     str | None,
@@ -75,8 +76,9 @@ class Printer:
         self.answers: list[Answer] = []
 
     def tell(self, sentence: str) -> None:
-        """Print what is no answer."""
-        print(clean(sentence), file=self._err, flush=True)
+        """Print what is no answer; that nobody reads it stops nothing."""
+        with suppress(BrokenPipeError):
+            print(clean(sentence), file=self._err, flush=True)
 
     def print(self, manifest: Json, text: str) -> None:
         """Print a manifest, which is this as text, in place of answers."""
@@ -160,15 +162,22 @@ def act(
     try:
         query(credentials, verb, each)
     except KeyboardInterrupt:
-        names = [f"{seen.namespace}/{seen.name}" for seen in left]
-        printer.tell(f"Interrupted. Look whether this one is done: {', '.join(names[:1])}")
-        if names[1:]:
-            printer.tell(f"Left as they are: {', '.join(names[1:])}")
+        _say_what_is_left(left, printer)
         return max(CANNOT_ASK, printer.end())
+    except BrokenPipeError:  # nobody reads the answers any more
+        _say_what_is_left(left, printer)
+        raise
     except UserError:
         printer.end()
         raise
     return printer.end()
+
+
+def _say_what_is_left(jobs: Sequence[Seen], printer: Printer) -> None:
+    names = [f"{seen.namespace}/{seen.name}" for seen in jobs]
+    printer.tell(f"Interrupted. Look whether this one is done: {', '.join(names[:1])}")
+    if names[1:]:
+        printer.tell(f"Left as they are: {', '.join(names[1:])}")
 
 
 def run_each(

@@ -127,10 +127,11 @@ class _Sending:
         except UserError:
             self._say_how_it_stands()
             raise
+        if answer.outcome is Outcome.SENT:
+            self._forget()
         self._printer.show(answer)
         if answer.outcome is not Outcome.SENT:
             self._say_how_it_stands()
-        self._forget()
         return self._printer.end()
 
     async def _beside(self, client: Client) -> Answer:
