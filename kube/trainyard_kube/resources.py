@@ -88,6 +88,7 @@ CLUSTER_QUEUES: Final = Resource(
 COHORTS: Final = Resource(names.KUEUE_GROUP, "v1beta2", "cohorts", "Cohort", namespaced=False)
 RESOURCE_FLAVORS: Final = Resource(
     names.KUEUE_GROUP, "v1beta2", "resourceflavors", "ResourceFlavor", namespaced=False
+)
 PRIORITY_CLASSES: Final = Resource(
     names.KUEUE_GROUP, "v1beta2", "workloadpriorityclasses", "WorkloadPriorityClass", namespaced=False
 )
