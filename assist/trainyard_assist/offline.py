@@ -119,9 +119,28 @@ def _of_kind(kind: str, name: str, job: TrainJob, runtimes: Runtimes) -> Documen
 def trainjob(document: Document, namespace: str) -> TrainJob:
     """The TrainJob in a document; raises `UnreadableError`."""
     try:
-        return _trainjob(document.value, namespace)
+        return trainjob_of(document.value, namespace)
     except InvalidFieldError as error:
         raise UnreadableError(f"{document.place}: {error}") from error
+
+
+def trainjob_of(manifest: Json, namespace: str) -> TrainJob:
+    """The TrainJob of a manifest, whether it is stored or not; raises `InvalidFieldError`."""
+    json_reader.mapping(manifest.get("spec"), _SPEC)
+    job = with_trainjob_defaults(manifest)
+    metadata = json_reader.mapping(job.get("metadata"), _METADATA)
+    reference = json_reader.mapping(job["spec"].get("runtimeRef"), _SPEC.child("runtimeRef"))
+    json_reader.required_text(reference.get("name"), _SPEC.child("runtimeRef", "name"))
+    return TrainJob(
+        namespace=json_reader.text(metadata.get("namespace"), _METADATA.child("namespace")) or namespace,
+        name=json_reader.required_text(name_of(metadata), _METADATA.child("name")),
+        uid=json_reader.text(metadata.get("uid"), _METADATA.child("uid")) or PLACEHOLDER_UID,
+        resource_version="",
+        created=_EPOCH,
+        spec=job["spec"],
+        labels=json_reader.text_map(metadata.get("labels"), _METADATA.child("labels")),
+        annotations=json_reader.text_map(metadata.get("annotations"), _METADATA.child("annotations")),
+    )
 
 
 def runtime(document: Document, namespace: str) -> Runtime:
@@ -241,21 +260,3 @@ def _runtime_key(document: Document, namespace: str) -> tuple[str, str, str]:
     kind = document.value["kind"]
     where = str(metadata.get("namespace") or namespace) if kind == names.TRAINING_RUNTIME else ""
     return kind, where, name
-
-
-def _trainjob(manifest: Json, namespace: str) -> TrainJob:
-    json_reader.mapping(manifest.get("spec"), _SPEC)
-    job = with_trainjob_defaults(manifest)
-    metadata = json_reader.mapping(job.get("metadata"), _METADATA)
-    reference = json_reader.mapping(job["spec"].get("runtimeRef"), _SPEC.child("runtimeRef"))
-    json_reader.required_text(reference.get("name"), _SPEC.child("runtimeRef", "name"))
-    return TrainJob(
-        namespace=json_reader.text(metadata.get("namespace"), _METADATA.child("namespace")) or namespace,
-        name=json_reader.required_text(name_of(metadata), _METADATA.child("name")),
-        uid=json_reader.text(metadata.get("uid"), _METADATA.child("uid")) or PLACEHOLDER_UID,
-        resource_version="",
-        created=_EPOCH,
-        spec=job["spec"],
-        labels=json_reader.text_map(metadata.get("labels"), _METADATA.child("labels")),
-        annotations=json_reader.text_map(metadata.get("annotations"), _METADATA.child("annotations")),
-    )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import tarfile
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Final, cast
 
 from trainyard_api.errors import UserError
 
@@ -14,8 +16,25 @@ EVERYTHING_DEPENDS_ON: Final = ("stacks", "policies")
 """Folders that change what the rules say about files that have not changed."""
 
 
+_GIT: Final = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false")
+"""Nothing is written, and no program is started that a repository's settings name."""
+_CHUNK: Final = 64 * 1024
+
+
 class GitError(UserError):
     """Git cannot tell; the message is for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What the files of a folder are a copy of."""
+
+    commit: str = ""
+    """Empty before the first one."""
+    branch: str = ""
+    """Empty where a commit is checked out, and no branch."""
+    dirty: bool = True
+    """Whether the folder has changes that the commit has not, new files included."""
 
 
 def changed(files: Sequence[Path], since: str) -> tuple[Path, ...]:
@@ -80,13 +99,70 @@ def root() -> Path:
     return Path(_git("rev-parse", "--show-toplevel").strip()).resolve()
 
 
+def is_in_repository(folder: Path) -> bool:
+    """Whether git has a say about the folder; does not run it."""
+    resolved = folder.resolve()
+    return any((parent / ".git").exists() for parent in (resolved, *resolved.parents))
+
+
+def files(folder: Path) -> Generator[str, None, None]:
+    """The paths in a folder, relative to it, that git tracks or does not ignore, as git finds them.
+
+    A path may come several times, or be deleted. A repository inside is one path: git does not look into it.
+    Raises `GitError` if git cannot tell.
+    """
+    arguments = ("ls-files", "--cached", "--others", "--exclude-standard", "-z")
+    with tempfile.TemporaryFile() as errors:
+        try:
+            process = subprocess.Popen(
+                (*_GIT, "-C", str(folder), *arguments), stdout=subprocess.PIPE, stderr=errors
+            )
+        except OSError as error:
+            raise GitError(f"git cannot be run: {error.strerror}") from error
+        with process:
+            try:
+                yield from _names(cast(IO[bytes], process.stdout))
+            except GeneratorExit:  # nobody wants more
+                process.kill()
+                raise
+        if process.returncode:
+            errors.seek(0)
+            raise _error("ls-files", errors.read(_CHUNK), process.returncode)
+
+
+def head(folder: Path) -> Head:
+    """What the folder is a copy of; raises `GitError` if git cannot tell."""
+    at = ("-C", str(folder))
+    changed = bool(_git(*at, "status", "--porcelain", "--untracked-files=normal", "-z", "--", "."))
+    try:
+        commit = _git(*at, "rev-parse", "--verify", "--quiet", "HEAD").strip()
+    except GitError:
+        return Head()
+    try:
+        branch = _git(*at, "symbolic-ref", "--quiet", "--short", "HEAD").strip()
+    except GitError:
+        branch = ""
+    return Head(commit, branch, dirty=changed)
+
+
+def _names(output: IO[bytes]) -> Iterator[str]:
+    rest = b""
+    while chunk := output.read(_CHUNK):
+        *names, rest = (rest + chunk).split(b"\0")
+        yield from (name.decode(errors="surrogateescape") for name in names)
+
+
 def _git(*arguments: str) -> str:
     try:
-        answer = subprocess.run(["git", *arguments], capture_output=True, check=True)
+        answer = subprocess.run([*_GIT, *arguments], capture_output=True, check=True)
     except OSError as error:
         raise GitError(f"git cannot be run: {error.strerror}") from error
     except subprocess.CalledProcessError as error:
-        lines = error.stderr.decode(errors="replace").strip().splitlines()
         verb = arguments[2] if arguments[0] == "-C" else arguments[0]
-        raise GitError(f"git {verb}: {lines[0] if lines else error.returncode}") from error
+        raise _error(verb, error.stderr, error.returncode) from error
     return answer.stdout.decode(errors="surrogateescape")
+
+
+def _error(verb: str, stderr: bytes, code: int) -> GitError:
+    lines = stderr.decode(errors="replace").strip().splitlines()
+    return GitError(f"git {verb}: {lines[0] if lines else code}")

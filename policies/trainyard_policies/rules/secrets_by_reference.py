@@ -22,7 +22,7 @@ _SPECIAL_TOKEN: Final = re.compile(
     r"(^|_)(BOS|CLS|EOS|MASK|PAD|SEP|STOP|UNK)_TOKEN$|^(<[^<>]{1,40}>|\[[A-Z]{1,10}\])$"
 )
 """A tokenizer's tokens, by their names and by what they look like: `PAD_TOKEN`, `<pad>`, `[MASK]`."""
-_SECRET_VALUE: Final = re.compile(
+SECRET_VALUE: Final = re.compile(
     r"\b(hf_[A-Za-z0-9]{30,}|(AKIA|ASIA)[A-Z0-9]{16}|gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22,}"
     r"|glpat-[\w-]{20}|xox[abprs]-[\w-]{10,}|sk-[A-Za-z0-9_-]{32,})|-----BEGIN [A-Z ]*PRIVATE KEY-----"
 )
@@ -48,7 +48,7 @@ def _env(container: Container) -> Iterator[Finding]:
         special = _SPECIAL_TOKEN.search(name.upper()) or _SPECIAL_TOKEN.search(value)
         if _SECRET_NAME.search(name.upper()) and not special and not value.startswith("$("):
             yield Finding(path, f"must be valueFrom.secretKeyRef: {name} is the name of a secret")
-        elif _SECRET_VALUE.search(value) or _with_password(value):
+        elif SECRET_VALUE.search(value) or _with_password(value):
             yield Finding(path, f"must be valueFrom.secretKeyRef: what {name} holds looks like a secret")
 
 
@@ -56,7 +56,7 @@ def _texts(container: Container) -> Iterator[Finding]:
     for name in ("command", "args"):
         path = container.path.child(name)
         for position, text in enumerate(json_reader.texts(container.value.get(name), path)):
-            if _SECRET_VALUE.search(text):
+            if SECRET_VALUE.search(text):
                 yield Finding(path.index(position), "must not hold a secret: read it from the environment")
 
 

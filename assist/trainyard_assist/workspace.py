@@ -1,0 +1,320 @@
+"""A TrainJob that brings a folder with it: the Secret that holds the folder, and what unpacks it.
+
+Called by `trainyard run --workspace` with a folder that is packed already. The
+result is a plain TrainJob: a patch that mounts the Secret and an empty volume
+into each pod that trains, and a command that unpacks the one into the other
+and runs the TrainJob's own command there. No image of ours takes part: an
+image needs `sh`, `tar` and `gzip`. Pure; writes nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from trainyard_api import json_reader, names, runtime_ref
+from trainyard_api.errors import FieldPath, InvalidFieldError, UserError
+from trainyard_api.json_types import Json, Manifest
+from trainyard_api.printable import clean
+from trainyard_operator.core.build import plugins
+from trainyard_operator.core.build.framework import UnsupportedPolicyError
+from trainyard_operator.core.build.info import DEFAULT_SETTINGS
+from trainyard_operator.core.build.plugins import torch
+from trainyard_operator.core.decide import revisions
+
+from . import offline
+
+MOST: Final = 700 * 1024
+"""Bytes of a packed folder: a Secret holds 1 MiB."""
+FOLDER: Final = "/trainyard/workspace"
+"""Where the folder is in the pods, and where the command starts."""
+_PACKED: Final = "/trainyard/packed"
+_ARCHIVE: Final = "workspace.tar.gz"
+_FOLDER_VOLUME: Final = "trainyard-workspace"
+_PACKED_VOLUME: Final = "trainyard-packed"
+
+# Without the times and owners of the archive, which are none.
+_UNPACK: Final = f"tar -xzmof {_PACKED}/{_ARCHIVE} -C {FOLDER}"
+_OR_FAIL: Final = "|| { echo 'trainyard: the workspace could not be unpacked' >&2; exit 1; }"
+_HERE: Final = f'{_UNPACK} {_OR_FAIL}\ncd {FOLDER}\nexec "$@"\n'
+# Nobody can give the other nodes of an MPI job a command: the launcher reaches them as it will again.
+_EVERYWHERE: Final = (
+    f'{_UNPACK} {_OR_FAIL}\ncd {FOLDER}\nmpirun --map-by ppr:1:node sh -c "{_UNPACK}" {_OR_FAIL}\nexec "$@"\n'
+)
+_WRAPPERS: Final = tuple(("sh", "-c", script, "trainyard") for script in (_HERE, _EVERYWHERE))
+"""What comes before a TrainJob's own command."""
+
+_ANNOTATIONS: Final = (
+    names.WORKSPACE,
+    names.GIT_COMMIT_ANNOTATION,
+    names.GIT_BRANCH_ANNOTATION,
+    names.GIT_DIRTY_ANNOTATION,
+)
+_DIGEST: Final = "sha256:"
+_SHOWN: Final = 10
+"""Characters of the digest in the name of a Secret."""
+_LONGEST_BRANCH: Final = 200
+_TRAINER: Final = FieldPath("spec.trainer")
+_METADATA: Final = FieldPath("metadata")
+_PATCHES: Final = FieldPath("spec.runtimePatches")
+
+
+class WorkspaceError(UserError):
+    """A folder cannot travel with a TrainJob; says why, and the way out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A folder as one archive."""
+
+    archive: bytes
+    """A gzipped tar."""
+    digest: str
+    """SHA-256 of the tar, as hexadecimal digits: the same for the same content."""
+    commit: str = ""
+    """The commit that it is a copy of; empty outside of git."""
+    branch: str = ""
+    dirty: bool = False
+    """Whether it has changes that the commit has not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """What is created for a TrainJob with a folder, in this order.
+
+    A pod waits until a Secret that it mounts is there, and the Secret can only belong to what exists.
+    """
+
+    trainjob: Manifest
+    secret: Manifest
+    """Without its owner (`owned`)."""
+
+
+def with_workspace(manifest: Json, packed: Packed, runtime: Json, nonce: str) -> Objects:
+    """The TrainJob that unpacks the folder on each node and runs its command there, and the Secret for it.
+
+    Args:
+        manifest: The TrainJob as it would be sent without the folder; it has a name. A folder that it has
+            is replaced.
+        packed: The folder.
+        runtime: The runtime to which the TrainJob refers, as the API server returns it.
+        nonce: Some characters that no other TrainJob of this name had: what was deleted may not be gone yet.
+
+    Raises:
+        WorkspaceError: The folder is too large, the TrainJob or its runtime is invalid, or nobody knows which
+            command they start.
+    """
+    if len(packed.archive) > MOST:
+        raise WorkspaceError(f"the packed workspace has {len(packed.archive)} bytes, but may have {MOST}")
+    try:
+        return _with_workspace(manifest, packed, runtime, nonce)
+    except InvalidFieldError as error:
+        raise WorkspaceError(clean(str(error))) from error
+
+
+def without_workspace(manifest: Json) -> Manifest:
+    """The TrainJob without the folder that it brings with it, if it does; its command then starts elsewhere.
+
+    Raises:
+        InvalidFieldError: It is no TrainJob where that is looked for.
+    """
+    metadata = json_reader.mapping(manifest.get("metadata"), _METADATA)
+    spec = dict(json_reader.mapping(manifest.get("spec"), FieldPath("spec")))
+    trainer = json_reader.mapping(spec.get("trainer"), _TRAINER)
+    command = json_reader.texts(trainer.get("command"), _TRAINER.child("command"))
+    if tuple(command[:4]) in _WRAPPERS:
+        spec["trainer"] = {**trainer, "command": list(command[4:])}
+    if patches := json_reader.objects(spec.pop("runtimePatches", None), _PATCHES):
+        others = [patch for patch in patches if patch.get("manager") != names.WORKSPACE]
+        spec |= {"runtimePatches": others} if others else {}
+    annotations = json_reader.text_map(metadata.get("annotations"), _METADATA.child("annotations"))
+    kept = {key: text for key, text in annotations.items() if key not in _ANNOTATIONS}
+    rest = {key: value for key, value in metadata.items() if key != "annotations"}
+    return {**manifest, "metadata": {**rest, **({"annotations": kept} if kept else {})}, "spec": spec}
+
+
+def owned(secret: Json, trainjob: Json) -> Manifest:
+    """The Secret as it is created: it is deleted with the TrainJob, which the API server has stored."""
+    metadata = trainjob["metadata"]
+    owner = {
+        "apiVersion": names.TRAINER_API_VERSION,
+        "kind": names.TRAINJOB,
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+    }
+    return {**secret, "metadata": {**secret["metadata"], "ownerReferences": [owner]}}
+
+
+def secret_of(manifest: Json) -> str | None:
+    """The name of the Secret that holds a TrainJob's folder; None without one.
+
+    Raises:
+        InvalidFieldError: It is no TrainJob where that is looked for.
+    """
+    spec = json_reader.mapping(manifest.get("spec"), FieldPath("spec"))
+    for position, patch in enumerate(json_reader.objects(spec.get("runtimePatches"), _PATCHES)):
+        if patch.get("manager") == names.WORKSPACE:
+            return next(_secret_names(patch, _PATCHES.index(position)), None)
+    return None
+
+
+def packed_in(secret: Json, trainjob: Json) -> Packed:
+    """The folder that a TrainJob was sent with, to send it again.
+
+    Raises:
+        WorkspaceError: The Secret holds none.
+    """
+    name = clean(str(secret["metadata"]["name"]))
+    try:
+        archive = base64.b64decode((secret.get("data") or {})[_ARCHIVE], validate=True)
+    except (KeyError, TypeError, ValueError) as error:
+        raise WorkspaceError(
+            f"Secret {name} holds no workspace: send the TrainJob with its folder"
+        ) from error
+    annotations = json_reader.text_map(
+        trainjob["metadata"].get("annotations"), _METADATA.child("annotations")
+    )
+    return Packed(
+        archive,
+        annotations.get(names.WORKSPACE, "").removeprefix(_DIGEST),
+        annotations.get(names.GIT_COMMIT_ANNOTATION, ""),
+        annotations.get(names.GIT_BRANCH_ANNOTATION, ""),
+        dirty=annotations.get(names.GIT_DIRTY_ANNOTATION) == "true",
+    )
+
+
+def _with_workspace(manifest: Json, packed: Packed, runtime: Json, nonce: str) -> Objects:
+    plain = without_workspace(manifest)
+    metadata = json_reader.mapping(plain.get("metadata"), _METADATA)
+    name = json_reader.required_text(metadata.get("name"), _METADATA.child("name"))
+    secret_name = f"{name}-workspace-{packed.digest[:_SHOWN]}-{nonce}"
+    wrapper = _WRAPPERS[_is_mpi(runtime)]
+    started = _with_command(plain, [*wrapper, *_command(plain, runtime)])
+    jobs = tuple(_jobs(started, runtime, wrapper))
+    patches = [*(started["spec"].get("runtimePatches") or ()), _patch(jobs, secret_name)]
+    annotations = {**(metadata.get("annotations") or {}), **_annotations(packed)}
+    trainjob = {
+        **started,
+        "metadata": {**metadata, "annotations": annotations},
+        "spec": {**started["spec"], "runtimePatches": patches},
+    }
+    return Objects(trainjob, _secret(secret_name, packed))
+
+
+def _annotations(packed: Packed) -> dict[str, str]:
+    git = {
+        names.GIT_COMMIT_ANNOTATION: packed.commit,
+        names.GIT_BRANCH_ANNOTATION: clean(packed.branch, _LONGEST_BRANCH),
+        names.GIT_DIRTY_ANNOTATION: "true" if packed.dirty else "",
+    }
+    return {names.WORKSPACE: _DIGEST + packed.digest, **{key: text for key, text in git.items() if text}}
+
+
+def _secret(name: str, packed: Packed) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "annotations": {names.WORKSPACE: _DIGEST + packed.digest}},
+        "type": names.WORKSPACE,
+        "immutable": True,
+        "data": {_ARCHIVE: base64.b64encode(packed.archive).decode()},
+    }
+
+
+def _is_mpi(runtime: Json) -> bool:
+    policy, _ = json_reader.below(runtime, FieldPath(), "spec", "mlPolicy")
+    return policy.get("mpi") is not None
+
+
+def _command(manifest: Json, runtime: Json) -> Sequence[str]:
+    """The TrainJob's command, or else that of its runtime."""
+    trainer = json_reader.mapping(manifest["spec"].get("trainer"), _TRAINER)
+    if torch.runs_torchtune(trainer):
+        raise WorkspaceError(
+            "the platform completes the command `tune run` by itself, so a workspace cannot travel with it: "
+            "name another command, or a runtime such as trl-sft"
+        )
+    command = json_reader.texts(trainer.get("command"), _TRAINER.child("command"))
+    if command:
+        return command
+    for job in _replicated_jobs(manifest, runtime):
+        labels = (job["template"].get("metadata") or {}).get("labels") or {}
+        if labels.get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER and _container(job).get("command"):
+            return list(_container(job)["command"])
+    name = runtime_ref.of(manifest["spec"]).name
+    raise WorkspaceError(
+        f"neither the TrainJob nor runtime {clean(name)} names a command, "
+        "and what the image starts by itself is not known here: give a command"
+    )
+
+
+def _with_command(manifest: Json, command: Sequence[str]) -> Manifest:
+    trainer = {**(manifest["spec"].get("trainer") or {}), "command": list(command)}
+    return {**manifest, "spec": {**manifest["spec"], "trainer": trainer}}
+
+
+def _jobs(manifest: Json, runtime: Json, wrapper: Sequence[str]) -> Iterator[str]:
+    """The ReplicatedJobs whose pods need the folder: those that start the command, and MPI's nodes."""
+    for job in _replicated_jobs(manifest, runtime):
+        starts = tuple(_container(job).get("command") or ())[: len(wrapper)] == tuple(wrapper)
+        if starts or (_is_mpi(runtime) and job["name"] == names.NODE):
+            yield job["name"]
+
+
+def _replicated_jobs(manifest: Json, runtime: Json) -> Sequence[Json]:
+    """Those of the JobSet that the operator would build."""
+    job = offline.trainjob_of(manifest, offline.DEFAULT_NAMESPACE)
+    try:
+        children = plugins.ALL.build(job, revisions.live(runtime), DEFAULT_SETTINGS)
+    except UnsupportedPolicyError as error:
+        raise WorkspaceError(f"runtime {clean(runtime_ref.of(job.spec).name)}: {error}") from error
+    jobs: Sequence[Json] = next(
+        child["spec"]["replicatedJobs"] for child in children if child["kind"] == names.JOBSET
+    )
+    return jobs
+
+
+def _container(job: Json) -> Json:
+    """The container that trains; empty without one."""
+    containers: Sequence[Json] = job["template"]["spec"]["template"]["spec"].get("containers") or ()
+    return next((container for container in containers if container.get("name") == names.NODE), {})
+
+
+def _patch(jobs: Sequence[str], secret_name: str) -> Manifest:
+    pod = {
+        "volumes": [
+            {"name": _FOLDER_VOLUME, "emptyDir": {}},
+            {
+                "name": _PACKED_VOLUME,
+                "secret": {"secretName": secret_name, "items": [{"key": _ARCHIVE, "path": _ARCHIVE}]},
+            },
+        ],
+        "containers": [
+            {
+                "name": names.NODE,
+                "volumeMounts": [
+                    {"name": _FOLDER_VOLUME, "mountPath": FOLDER},
+                    {"name": _PACKED_VOLUME, "mountPath": _PACKED, "readOnly": True},
+                ],
+            }
+        ],
+    }
+    replicated = [{"name": job, "template": {"spec": {"template": {"spec": pod}}}} for job in jobs]
+    return {
+        "manager": names.WORKSPACE,
+        "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": replicated}}},
+    }
+
+
+def _secret_names(patch: Json, path: FieldPath) -> Iterator[str]:
+    spec, at = json_reader.below(patch, path, "trainingRuntimeSpec", "template", "spec")
+    at = at.child("replicatedJobs")
+    for position, job in enumerate(json_reader.objects(spec.get("replicatedJobs"), at)):
+        pod, where = json_reader.below(job, at.index(position), "template", "spec", "template", "spec")
+        where = where.child("volumes")
+        for place, volume in enumerate(json_reader.objects(pod.get("volumes"), where)):
+            if volume.get("name") == _PACKED_VOLUME:
+                source, of = json_reader.below(volume, where.index(place), "secret")
+                yield json_reader.required_text(source.get("secretName"), of.child("secretName"))

@@ -1,0 +1,318 @@
+"""A folder as a TrainJob takes it along: what git sees of it, as one archive.
+
+Called by `trainyard run --workspace`, which asks about what looks like a
+secret. The same content gives the same archive, whoever packs it, where and
+when. Sizes are looked at before contents; nothing outside the folder is read.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import posixpath
+import stat
+import tarfile
+from collections import Counter
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from trainyard_api.printable import clean
+from trainyard_assist.workspace import MOST, Packed, WorkspaceError
+
+from . import git, secret_files
+
+MOST_FILES: Final = 10_000
+MOST_BYTES: Final = 32 * 2**20
+"""Of all files, as they are: no sources of more would fit when packed."""
+_TRIES: Final = 3
+"""How often a file is read that changes meanwhile."""
+_NAMED: Final = 5
+"""Files or folders that a message names."""
+_CACHES: Final = frozenset(
+    {
+        *(".cache", ".DS_Store", ".git", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache"),
+        *(".tox", ".venv", "__pycache__", "node_modules", "venv"),
+    }
+)
+"""What is left out of a folder about which git says nothing."""
+_WAY_OUT: Final = (
+    "Have git ignore what the training does not need (.gitignore), load data with an initializer or from a "
+    "volume, and put what never changes into the image."
+)
+_KINDS: Final = {
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a submodule that is not checked out",
+}
+_UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A file that looks like a secret."""
+
+    path: str
+    """Relative to the folder, as it is: clean it before it is printed."""
+    reason: str
+    """The end of a sentence about it."""
+
+    def __str__(self) -> str:
+        return f"{clean(self.path)} {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A folder, ready to be sent."""
+
+    packed: Packed
+    files: int
+    size: int
+    """Bytes of all files, as they are."""
+    suspects: tuple[Suspect, ...] = ()
+    """What the user should be asked about: it is packed."""
+    remarks: tuple[str, ...] = ()
+    """A sentence on each file that is left out, or changed while it was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    path: str
+    size: int
+    link: str = ""
+    """Where a symbolic link leads; empty for a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    data: bytes
+    is_executable: bool
+    stamp: _Stamp
+
+
+_Stamp = tuple[int, int, int]
+"""Which file it is, when it changed, and its size: the same for the same content."""
+
+
+def pack(folder: Path, *, without: Collection[str] = ()) -> Workspace:
+    """The folder as git sees it: what it tracks or does not ignore, as it is now.
+
+    Of a folder in no repository it is all but the usual caches. What is no file is left out, with a
+    remark, and so is a link that leads out of the folder.
+
+    Args:
+        folder: Which; it may be a part of a repository.
+        without: Paths of files to leave out, such as those of `Workspace.suspects`.
+
+    Raises:
+        WorkspaceError: It is no folder, is empty, has too many files or too large ones, or changes all the
+            time; says which, and the way out.
+        GitError: Git cannot tell.
+    """
+    if not folder.is_dir():
+        raise WorkspaceError(f"{clean(str(folder))}: there is no such folder")
+    remarks: list[str] = []
+    paths = _paths(folder) - set(without)
+    entries = [entry for path in sorted(paths) if (entry := _entry(folder, path, remarks)) is not None]
+    size = sum(entry.size for entry in entries)
+    if size > MOST_BYTES:
+        raise _too_large(folder, f"has {_in_words(size)}", MOST_BYTES, entries)
+    contents = _contents(folder, entries, remarks)
+    if not contents:
+        ignored = " that git does not ignore" if git.is_in_repository(folder) else ""
+        raise WorkspaceError(f"{clean(str(folder))}: has no file{ignored}: name another folder")
+    tar = _tar(contents)
+    archive = gzip.compress(tar, mtime=0)
+    if len(archive) > MOST:
+        raise _too_large(folder, f"has {_in_words(len(archive))} when packed", MOST, entries)
+    head = git.head(folder) if git.is_in_repository(folder) else git.Head(dirty=False)
+    packed = Packed(archive, hashlib.sha256(tar).hexdigest(), head.commit, head.branch, dirty=head.dirty)
+    return Workspace(packed, len(contents), size, tuple(_suspects(contents)), tuple(remarks))
+
+
+def _paths(folder: Path) -> set[str]:
+    """The paths in the folder, relative to it; raises `WorkspaceError` for too many, without seeing all."""
+    paths: set[str] = set()
+    with closing(_all_paths(folder)) as unbounded:
+        for path in unbounded:
+            paths.add(path)
+            if len(paths) > MOST_FILES:
+                raise _too_many(folder, paths)
+    return paths
+
+
+def _all_paths(folder: Path) -> Generator[str, None, None]:
+    """As git has them, also those of repositories inside, which git does not look into."""
+    for entry in git.files(folder) if git.is_in_repository(folder) else _walk(folder):
+        path = entry.rstrip("/")
+        if (folder / path / ".git").exists():
+            yield from (f"{path}/{inside}" for inside in _all_paths(folder / path))
+        else:
+            yield path
+
+
+def _walk(folder: Path) -> Iterator[str]:
+    """The files below a folder of which git knows nothing; a repository inside is one path."""
+    folders = [""]
+    while folders:
+        parent = folders.pop()
+        try:
+            with os.scandir(folder / parent) as entries:
+                for entry in entries:
+                    path = posixpath.join(parent, entry.name)
+                    if entry.name in _CACHES or entry.name.endswith(".pyc"):
+                        continue
+                    if entry.is_dir(follow_symlinks=False) and not (folder / path / ".git").exists():
+                        folders.append(path)
+                    else:
+                        yield path
+        except OSError as error:
+            raise _unreadable(folder / parent, error) from error
+
+
+def _entry(folder: Path, path: str, remarks: list[str]) -> _Entry | None:
+    """What is packed of a path; None with a remark, or without one if git still has what is deleted."""
+    try:
+        status = os.lstat(folder / path)
+        link = os.readlink(folder / path) if stat.S_ISLNK(status.st_mode) else ""
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise _unreadable(folder / path, error) from error
+    if stat.S_ISREG(status.st_mode):
+        return _Entry(path, status.st_size)
+    if link and not _leads_out(folder, path, link):
+        return _Entry(path, 0, link)
+    kind = (
+        f"a link out of the folder ({clean(link)})"
+        if link
+        else _KINDS.get(stat.S_IFMT(status.st_mode), "no file")
+    )
+    remarks.append(f"{clean(path)} is {kind}: it is left out")
+    return None
+
+
+def _leads_out(folder: Path, path: str, link: str) -> bool:
+    root = os.path.realpath(folder)
+    target = os.path.realpath(os.path.join(root, posixpath.dirname(path), link))
+    return posixpath.isabs(link) or os.path.commonpath((root, target)) != root
+
+
+def _contents(folder: Path, entries: Iterable[_Entry], remarks: list[str]) -> dict[_Entry, _Content]:
+    """What is in the files, each as it was at one moment; remarks tell which have changed since."""
+    contents: dict[_Entry, _Content] = {}
+    total = 0
+    for entry in entries:
+        try:
+            content = _Content(b"", False, (0, 0, 0)) if entry.link else _read(folder / entry.path)
+        except FileNotFoundError:
+            remarks.append(f"{clean(entry.path)} was deleted while the folder was read: it is left out")
+            continue
+        except OSError as error:
+            raise _unreadable(folder / entry.path, error) from error
+        contents[entry] = content
+        total += len(content.data)
+        if total > MOST_BYTES:
+            raise _growing(folder / entry.path)
+    remarks += [
+        f"{clean(entry.path)} changed while the folder was read: it is sent as it was"
+        for entry, content in contents.items()
+        if not entry.link and _stamp_now(folder / entry.path) != content.stamp
+    ]
+    return contents
+
+
+def _read(file: Path) -> _Content:
+    """The file as it was at one moment; never waits for a pipe that has taken its place."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as stream:
+        for _ in range(_TRIES):
+            before = os.fstat(descriptor)
+            if not stat.S_ISREG(before.st_mode):
+                break
+            stream.seek(0)
+            data = stream.read(MOST_BYTES + 1)
+            if _stamp(os.fstat(descriptor)) == _stamp(before) and len(data) == before.st_size:
+                return _Content(data, bool(before.st_mode & stat.S_IXUSR), _stamp(before))
+    raise _growing(file)
+
+
+def _stamp(status: os.stat_result) -> _Stamp:
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _stamp_now(file: Path) -> _Stamp | None:
+    try:
+        return _stamp(os.lstat(file))
+    except OSError:
+        return None
+
+
+def _tar(contents: Mapping[_Entry, _Content]) -> bytes:
+    """An archive in which nothing tells who made it, where or when."""
+    target = io.BytesIO()
+    with tarfile.open(
+        fileobj=target, mode="w", format=tarfile.GNU_FORMAT, encoding="utf-8", errors="surrogateescape"
+    ) as tar:
+        for entry, content in contents.items():
+            member = tarfile.TarInfo(entry.path)
+            member.mode = 0o755 if content.is_executable else 0o644
+            member.size = len(content.data)
+            if entry.link:
+                member.type, member.linkname, member.mode = tarfile.SYMTYPE, entry.link, 0o777
+            tar.addfile(member, io.BytesIO(content.data))
+    return target.getvalue()
+
+
+def _suspects(contents: Mapping[_Entry, _Content]) -> Iterator[Suspect]:
+    for entry, content in contents.items():
+        if not entry.link and (reason := secret_files.reason(entry.path, content.data)):
+            yield Suspect(entry.path, reason)
+
+
+def _too_many(folder: Path, paths: Collection[str]) -> WorkspaceError:
+    counts = Counter(path.partition("/")[0] for path in paths if "/" in path)
+    largest = [(f"{count} files", f"{name}/") for name, count in counts.most_common(_NAMED)]
+    return _refused(folder, f"has more than {MOST_FILES} files, and no more", "Of the first ones", largest)
+
+
+def _too_large(folder: Path, size: str, most: int, entries: Sequence[_Entry]) -> WorkspaceError:
+    by_size = sorted(entries, key=lambda entry: -entry.size)[:_NAMED]
+    largest = [(_in_words(entry.size), entry.path) for entry in by_size]
+    return _refused(folder, f"{size}, and at most {_in_words(most)}", "The largest files", largest)
+
+
+def _refused(folder: Path, size: str, title: str, largest: Sequence[tuple[str, str]]) -> WorkspaceError:
+    rows = [f"  {amount:>10}  {clean(path)}" for amount, path in largest]
+    return WorkspaceError(
+        "\n".join(
+            [f"{clean(str(folder))}: {size} can travel with a TrainJob. {title}:", *rows, _WAY_OUT]
+            if rows
+            else [f"{clean(str(folder))}: {size} can travel with a TrainJob.", _WAY_OUT]
+        )
+    )
+
+
+def _unreadable(path: Path, error: OSError) -> WorkspaceError:
+    return WorkspaceError(
+        f"{clean(str(path))}: cannot be read: {error.strerror}; make it readable, or have git ignore it"
+    )
+
+
+def _growing(file: Path) -> WorkspaceError:
+    return WorkspaceError(
+        f"{clean(str(file))}: changes while it is read: end what writes it, or have git ignore it"
+    )
+
+
+def _in_words(size: int) -> str:
+    amount, unit = float(size), 0
+    while amount >= 1024 and unit < len(_UNITS) - 1:
+        amount, unit = amount / 1024, unit + 1
+    return f"{size} bytes" if unit == 0 else f"{amount:.1f} {_UNITS[unit]}"

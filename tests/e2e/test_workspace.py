@@ -1,0 +1,84 @@
+"""A folder that travels with a TrainJob, sent by a data scientist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from tests.support.cluster import Cluster, Object, trainjob
+from tests.support.patience import LEARNED, eventually
+from trainyard_api.errors import UserError
+from trainyard_assist.workspace import Packed, with_workspace
+from trainyard_cli.cluster import connection, workspace
+from trainyard_cli.files.workspace import pack
+from trainyard_kube.client import Client
+from trainyard_kube.resources import CLUSTER_TRAINING_RUNTIMES
+
+pytestmark = [pytest.mark.sandbox(area="tenants"), pytest.mark.long]
+
+T = TypeVar("T")
+
+SHOWS = 'pwd; cat data/words; ./run.sh "$1"'
+
+
+def folder(target: Path) -> Path:
+    """A folder with a file in a folder, and one that can be run."""
+    (target / "data").mkdir(parents=True)
+    (target / "data" / "words").write_text("words of the folder\n")
+    (target / "run.sh").write_text('#!/bin/sh\necho "ran with $1"\n')
+    (target / "run.sh").chmod(0o755)
+    return target
+
+
+def asked(team_a: Cluster, person: str, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+    """The answer with the rights of somebody of team-a."""
+    kubeconfig = team_a.sandbox.environment(person, "team-a")["KUBECONFIG"]
+    return connection.ask(connection.load(kubeconfig, None), "run", question)
+
+
+def sent(team_a: Cluster, person: str, job: Object, packed: Packed) -> Object:
+    """The TrainJob as it is stored, sent with the folder."""
+
+    async def send(client: Client) -> Object:
+        name = job["spec"]["runtimeRef"]["name"]
+        runtime = await client.get(CLUSTER_TRAINING_RUNTIMES.path(name=name))
+        objects = with_workspace(job, packed, runtime, "e2e")
+        return await workspace.send(client, "team-a", objects)
+
+    return asked(team_a, person, send)
+
+
+def secrets_of(team_a: Cluster, job: str) -> list[str]:
+    names = [secret["metadata"]["name"] for secret in team_a.list("secrets")]
+    return [name for name in names if name.startswith(f"{job}-workspace-")]
+
+
+def test_each_node_runs_the_command_in_the_folder_and_the_secret_goes_with_the_trainjob(
+    team_a: Cluster, tmp_path: Path
+) -> None:
+    job = trainjob("folder", SHOWS)
+    job["spec"]["trainer"] |= {"numNodes": 2, "args": ["sh", "an argument"]}
+    packed = pack(folder(tmp_path / "folder")).packed
+    stored = sent(team_a, "ada", job, packed)
+    team_a.wait_for_condition("folder", "Complete", within=LEARNED)
+    text = "/trainyard/workspace\nwords of the folder\nran with an argument\n"
+    assert sorted(team_a.logs("folder").values()) == [text, text]
+    assert asked(team_a, "ada", lambda client: workspace.fetch(client, "team-a", stored)) == packed
+    assert len(secrets_of(team_a, "folder")) == 1
+    team_a.kubectl("delete", "trainjob", "folder", "--wait")
+    eventually("its Secret is deleted with it", lambda: secrets_of(team_a, "folder") == [])
+
+
+def test_who_may_only_look_is_told_and_sends_nothing(team_a: Cluster, tmp_path: Path) -> None:
+    packed = pack(folder(tmp_path / "folder")).packed
+    with pytest.raises(UserError) as refused:
+        sent(team_a, "vera", trainjob("looks", SHOWS), packed)
+    assert str(refused.value) == (
+        "you are not allowed to create Secrets in namespace team-a, in which a workspace travels: ask the "
+        "platform team for the right `secrets`, or put the files into an image"
+    )
+    assert team_a.get("trainjob", "looks") is None
+    assert secrets_of(team_a, "looks") == []
