@@ -33,22 +33,22 @@ def folder(target: Path) -> Path:
     return target
 
 
-def asked(team_a: Cluster, person: str, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-    """The answer with the rights of somebody of team-a."""
-    kubeconfig = team_a.sandbox.environment(person, "team-a")["KUBECONFIG"]
+def asked(cluster: Cluster, person: str | None, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+    """The answer with the rights of somebody of a team, or None's: an administrator's."""
+    kubeconfig = cluster.sandbox.environment(person, cluster.namespace or "default")["KUBECONFIG"]
     return connection.ask(connection.load(kubeconfig, None), "run", question)
 
 
-def sent(team_a: Cluster, person: str, job: Object, packed: Packed) -> Object:
+def sent(cluster: Cluster, person: str | None, job: Object, packed: Packed) -> Object:
     """The TrainJob as it is stored, sent with the folder."""
 
     async def send(client: Client) -> Object:
         name = job["spec"]["runtimeRef"]["name"]
         runtime = await client.get(CLUSTER_TRAINING_RUNTIMES.path(name=name))
         objects = with_workspace(job, packed, runtime, "e2e")
-        return await workspace.send(client, "team-a", objects)
+        return await workspace.send(client, cluster.namespace or "default", objects)
 
-    return asked(team_a, person, send)
+    return asked(cluster, person, send)
 
 
 def secrets_of(team_a: Cluster, job: str) -> list[str]:
@@ -82,3 +82,19 @@ def test_who_may_only_look_is_told_and_sends_nothing(team_a: Cluster, tmp_path: 
     )
     assert team_a.get("trainjob", "looks") is None
     assert secrets_of(team_a, "looks") == []
+
+
+@pytest.mark.parametrize("runtime", ["mpi-distributed", "horovod-distributed"])
+def test_all_ranks_of_an_mpi_job_start_in_the_folder(platform: Cluster, tmp_path: Path, runtime: str) -> None:
+    """As a user of the image, and as root."""
+    name = f"folder-{runtime.partition('-')[0]}"
+    script = 'echo "rank $OMPI_COMM_WORLD_RANK on $(hostname) in $(pwd): $(cat data/words)"'
+    job = trainjob(name, runtime=runtime)
+    job["spec"]["trainer"] = {"numNodes": 2, "numProcPerNode": 1, "command": ["mpirun", "sh", "-c", script]}
+    sent(platform, None, job, pack(folder(tmp_path / "folder")).packed)
+    platform.wait_for_condition(name, "Complete", within=LEARNED)
+    here = ("/trainyard/workspace", "words of the folder")
+    assert platform.said_by_launcher(name, r"rank (\d) on (\S+) in (\S+): (.+)$", 2) == [
+        ("0", f"{name}-launcher-0-0", *here),
+        ("1", f"{name}-node-0-0", *here),
+    ]

@@ -90,6 +90,7 @@ def test_commit_branch_and_changes_are_told(repository: Path) -> None:
     run_git(repository, "commit", "--quiet", "-m", "first")
     commit = run_git(repository, "rev-parse", "HEAD")
     assert head() == (commit, "main", False)
+    assert pack(repository, without=["train.py"]).packed.dirty
     written(repository, new="")
     assert head() == (commit, "main", True)
     (repository / "new").unlink()

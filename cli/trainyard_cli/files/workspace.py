@@ -132,7 +132,8 @@ def pack(folder: Path, *, without: Collection[str] = ()) -> Workspace:
     if len(archive) > MOST:
         raise _too_large(folder, f"has {_in_words(len(archive))} when packed", MOST, entries)
     head = git.head(folder) if git.is_in_repository(folder) else git.Head(dirty=False)
-    packed = Packed(archive, hashlib.sha256(tar).hexdigest(), head.commit, head.branch, dirty=head.dirty)
+    dirty = head.dirty or bool(head.commit and without)
+    packed = Packed(archive, hashlib.sha256(tar).hexdigest(), head.commit, head.branch, dirty=dirty)
     return Workspace(packed, len(contents), size, tuple(_suspects(contents)), tuple(remarks))
 
 
