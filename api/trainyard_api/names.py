@@ -106,6 +106,9 @@ VOLCANO_API_VERSION: Final = "scheduling.volcano.sh/v1beta1"
 VOLCANO_GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
 VOLCANO_QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
 
+# Metrics of pods, where a cluster has metrics-server or its like
+METRICS_GROUP: Final = "metrics.k8s.io"
+
 # Helm
 HELM_RESOURCE_POLICY: Final = "helm.sh/resource-policy"
 HELM_KEEP: Final = "keep"

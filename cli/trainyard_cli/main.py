@@ -43,6 +43,8 @@ COMMANDS: Final = {
         "resume:command", "Let TrainJobs continue that somebody has suspended.", _DATA_SCIENTISTS
     ),
     "retry": Listed("retry:command", "Send a TrainJob again, as it was written.", _DATA_SCIENTISTS),
+    "seff": Listed("seff:command", "Say what a TrainJob uses of what it asks for.", _DATA_SCIENTISTS),
+    "dump": Listed("dump:command", "Collect what support needs to know of a TrainJob.", _DATA_SCIENTISTS),
     "runtimes": Listed("runtimes:app", "The catalog: what TrainJobs can run on.", _DATA_SCIENTISTS),
     "validate": Listed(
         "validate:command", "Print what admission would answer about a TrainJob or runtime.", _DATA_SCIENTISTS

@@ -76,6 +76,9 @@ CLUSTER_TRAINING_RUNTIMES: Final = Resource(
 RUNTIMES: Final = {resource.kind: resource for resource in (TRAINING_RUNTIMES, CLUSTER_TRAINING_RUNTIMES)}
 """The two kinds of runtimes, by kind."""
 
+# Of those who measure
+POD_METRICS: Final = Resource(names.METRICS_GROUP, "v1beta1", "pods", "PodMetrics")
+
 # Of the controllers that work with it
 JOBSETS: Final = Resource(names.JOBSET_GROUP, "v1alpha2", names.JOBSETS, names.JOBSET)
 VOLCANO_POD_GROUPS: Final = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", names.POD_GROUP)

@@ -38,6 +38,7 @@ IN_NAMESPACES = {
     "kueue.x-k8s.io": ("workloads", "localqueues"),
     "scheduling.x-k8s.io": ("podgroups",),
     "scheduling.volcano.sh": ("podgroups",),
+    "metrics.k8s.io": ("pods",),
     "networking.k8s.io": ("networkpolicies",),
     "coordination.k8s.io": ("leases",),
     RBAC: ("roles", "rolebindings"),
@@ -94,6 +95,7 @@ VISIBLE = {
     "kueue.x-k8s.io/localqueues": LOOK,
     "scheduling.x-k8s.io/podgroups": LOOK,
     "scheduling.volcano.sh/podgroups": LOOK,
+    "metrics.k8s.io/pods": "get list",
 }
 CATALOG = {"trainer.kubeflow.org/clustertrainingruntimes": LOOK}
 OPERATOR = {

@@ -372,6 +372,17 @@ def test_only_trainjobs_can_be_written_and_no_secret_be_seen() -> None:
     assert not seen & {"secrets", "configmaps", "pods/exec", "serviceaccounts/token"}
 
 
+def test_who_belongs_to_a_tenant_reads_what_its_pods_use() -> None:
+    read = {
+        role["metadata"]["name"]: [rule["resources"] + rule["verbs"] for rule in role["rules"]]
+        for role in tenant_manifests.roles()
+        for rule in role["rules"]
+        if rule["apiGroups"] == ["metrics.k8s.io"]
+    }
+    assert read.keys() == {"trainyard-data-scientist", "trainyard-viewer"}
+    assert all(["pods", "get", "list"] in rules for rules in read.values())
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

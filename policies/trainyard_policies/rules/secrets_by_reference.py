@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import urlsplit
 
-from trainyard_api import json_reader
+from trainyard_api import json_reader, secret_forms
 
 from ..manifest import Container, Workload
 from ..parameters import Parameters
@@ -22,10 +22,7 @@ _SPECIAL_TOKEN: Final = re.compile(
     r"(^|_)(BOS|CLS|EOS|MASK|PAD|SEP|STOP|UNK)_TOKEN$|^(<[^<>]{1,40}>|\[[A-Z]{1,10}\])$"
 )
 """A tokenizer's tokens, by their names and by what they look like: `PAD_TOKEN`, `<pad>`, `[MASK]`."""
-SECRET_VALUE: Final = re.compile(
-    r"\b(hf_[A-Za-z0-9]{30,}|(AKIA|ASIA)[A-Z0-9]{16}|gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22,}"
-    r"|glpat-[\w-]{20}|xox[abprs]-[\w-]{10,}|sk-[A-Za-z0-9_-]{32,})|-----BEGIN [A-Z ]*PRIVATE KEY-----"
-)
+SECRET_VALUE: Final = re.compile(rf"\b(?:{secret_forms.TOKENS})|{secret_forms.PRIVATE_KEY}")
 """Texts that are secrets by their form, wherever they are."""
 
 

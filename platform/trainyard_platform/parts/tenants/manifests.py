@@ -31,6 +31,8 @@ _VISIBLE = [
 _LOGS = ("", ["pods/log"])
 _PLACES = (f"visibility.{names.KUEUE_GROUP}", ["localqueues/pendingworkloads"])
 """Where the own jobs wait among those of others, whose names it does not say."""
+_METRICS = (names.METRICS_GROUP, ["pods"])
+"""What pods use, for `trainyard seff` and `kubectl top pods`. It cannot be watched."""
 _KEEP = ["create", "delete", "get", "list", "patch", "update", "watch"]
 _RIGHTS = {
     Right.CONFIG_MAPS: ("", ["configmaps"], _KEEP),
@@ -47,7 +49,11 @@ _RIGHTS = {
 def roles() -> list[Manifest]:
     """The ClusterRoles that tenants' people are bound to, once for all tenants."""
     look = [rights.rule(group, resources, _LOOK) for group, resources in _VISIBLE]
-    seen = [rights.rule(*_LOGS, ["get"]), rights.rule(*_PLACES, ["get"])]
+    seen = [
+        rights.rule(*_METRICS, ["get", "list"]),
+        rights.rule(*_LOGS, ["get"]),
+        rights.rule(*_PLACES, ["get"]),
+    ]
     write = rights.rule(names.TRAINER_GROUP, [names.TRAINJOBS], ["create", "delete", "patch", "update"])
     runtimes = rights.rule(names.TRAINER_GROUP, [names.CLUSTER_TRAINING_RUNTIMES], _LOOK)
     return [

@@ -1,0 +1,141 @@
+"""Removes secrets from objects and logs before somebody sends them away. Pure.
+
+Called by `trainyard dump`. docs/data-scientists.md says what it removes. It
+goes by names and forms, so it removes too much rather than too little, and
+still no program knows every secret: whoever sends the result reads it first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from trainyard_api import secret_forms
+from trainyard_api.json_types import JsonValue
+
+REMOVED: Final = "(removed)"
+"""What stands in the place of a secret."""
+DEEPEST: Final = 64
+"""Levels of an object; what is nested deeper is removed."""
+
+_DROPPED: Final = frozenset({"managedFields", "kubectl.kubernetes.io/last-applied-configuration"})
+"""Fields and annotations that repeat all of an object, or say only who wrote it."""
+_SECRET_NAME: Final = re.compile(
+    r"TOKEN|PASS|PWD|SECRET|KEY|CREDENTIAL|AUTH(?!OR)|COOKIE|SESSION|SIGNATURE|DSN|WEBHOOK", re.IGNORECASE
+)
+"""Variables and annotations that may hold secrets, by a part of their names."""
+
+_WORD: Final = (
+    r"(?i:passw(?:or)?d|passphrase|passcode|pwd|secret|token|credentials?|cookie|authorization|signature"
+    r"|(?:access|account|api|auth|deploy|encryption|license|master|private|secret|service|shared|signing|ssh"
+    r"|storage)[ _-]?key(?:[ _-]?id)?)|[A-Z0-9]_KEY(?:_ID)?"
+)
+"""How the name of a secret ends in text; more names than these are words of a log."""
+_VALUE: Final = r"""(?!\(removed\))(?:"(?:[^"\\\n]|\\.)*+"?|'[^'\n]*+'?|\\{1,3}"[^"\n]*+"?|[^\s"'&]++)"""
+"""What follows the name: in quotes, or to the next space; not what is removed already."""
+_FIELD: Final = re.compile(rf"(?:{_WORD})\Z")
+_OPTION: Final = rf"(?<![A-Za-z0-9_-])--?[A-Za-z0-9_-]{{0,40}}?(?:{_WORD})"
+"""An option of a command whose value follows."""
+_FLAG: Final = re.compile(rf"{_OPTION}\Z")
+
+_PRIVATE_KEY: Final = re.compile(
+    rf"{secret_forms.PRIVATE_KEY}(?s:.{{0,16384}}?-----END [A-Z ]{{0,40}}PRIVATE KEY-----|.{{0,16384}})"
+)
+_LINE: Final = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (
+            r"""((?i:\bauthorization)["'\\]{0,4}[ \t]{0,3}[:=][ \t]{0,3}["'\\]{0,4})[^\n"'\\]++""",
+            rf"\1{REMOVED}",
+        ),
+        (r"((?i:\bbearer)[ \t]{1,3})[A-Za-z0-9+/._~=-]{8,}+", rf"\1{REMOVED}"),
+        (r"""://[^\s"'<>@/:]{0,256}+:[^\s"'<>@]{1,256}+@""", f"://{REMOVED}@"),
+        (r"""://[^\s"'<>@/?#]{1,1024}+@""", f"://{REMOVED}@"),
+        (rf"({_OPTION}[ \t]{{1,3}})(?!-){_VALUE}", rf"\1{REMOVED}"),
+        (rf"""((?:{_WORD})["'\\]{{0,4}}[ \t]{{0,3}}(?:=>|[=:])[ \t]{{0,3}}){_VALUE}""", rf"\1{REMOVED}"),
+        (
+            rf"\b(?:{secret_forms.TOKENS}|eyJ[\w-]{{8,}}+\.[\w-]{{8,}}+(?:\.[\w-]*+)?|AIza[\w-]{{35}})",
+            REMOVED,
+        ),
+    )
+)
+"""What is removed from a line, by turns: headers, addresses, arguments, settings, and what has a form."""
+_HINTS: Final = (
+    *("authorization", "bearer", "cookie", "credential", "key", "pass", "pwd", "secret", "signature"),
+    *("token", "://", "aiza", "akia", "asia", "eyj", "gho_", "ghp_", "ghr_", "ghs_", "ghu_", "github_pat_"),
+    *("glpat-", "hf_", "sk-", "xox"),
+)
+"""Of which one is in each line that has a secret: most lines have none, and Python sees that at once."""
+
+
+def text(of: str) -> str:
+    """The text, of any number of lines, without what looks like a secret."""
+    if "PRIVATE KEY-----" in of:
+        of = _PRIVATE_KEY.sub(REMOVED, of)
+    return "\n".join(map(_line, of.split("\n")))
+
+
+def value(of: JsonValue) -> JsonValue:
+    """An object or any other value without what looks like a secret, and without what repeats the object."""
+    return _value(of, DEEPEST)
+
+
+def _line(of: str) -> str:
+    lowered = of.lower()
+    if not any(hint in lowered for hint in _HINTS):
+        return of
+    for pattern, replacement in _LINE:
+        of = pattern.sub(replacement, of)
+    return of
+
+
+def _value(of: JsonValue, depth: int) -> JsonValue:
+    if isinstance(of, str):
+        return _text(of, depth)
+    if not isinstance(of, Mapping | list):
+        return of
+    if depth == 0:
+        return REMOVED
+    if isinstance(of, list):
+        return _list(of, depth - 1)
+    name = of.get("name")
+    is_secret = isinstance(name, str) and _SECRET_NAME.search(name) is not None
+    return {
+        key: REMOVED
+        if isinstance(field, str) and ((is_secret and key == "value") or _FIELD.search(key))
+        else _annotations(field, depth - 1)
+        if key == "annotations" and isinstance(field, Mapping)
+        else _value(field, depth - 1)
+        for key, field in of.items()
+        if key not in _DROPPED
+    }
+
+
+def _annotations(of: Mapping[str, JsonValue], depth: int) -> JsonValue:
+    kept = {key: REMOVED if _SECRET_NAME.search(key) else annotation for key, annotation in of.items()}
+    return _value(kept, max(depth, 1))
+
+
+def _list(of: list[JsonValue], depth: int) -> JsonValue:
+    """The items; of a command line what follows a flag such as `--token` is removed."""
+    before = [None, *of]
+    return [
+        REMOVED
+        if isinstance(item, str) and isinstance(flag, str) and _FLAG.fullmatch(flag)
+        else _value(item, depth)
+        for flag, item in zip(before, of, strict=False)
+    ]
+
+
+def _text(of: str, depth: int) -> str:
+    """A text; of an object that is written as text, each field counts."""
+    if of.startswith(("{", "[")):
+        try:
+            decoded = msgspec.json.decode(of)
+        except (msgspec.DecodeError, RecursionError):
+            return text(of)
+        return msgspec.json.encode(_value(decoded, depth)).decode()
+    return text(of)
