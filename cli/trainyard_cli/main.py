@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -115,9 +118,27 @@ def trainyard(
     """Keep this a group, though commands are registered only on demand."""
 
 
+_PLUGIN: Final = "kubectl-trainyard"
+"""The name of the command on PATH by which `kubectl trainyard` finds it."""
+_COMPLETE: Final = "_TRAINYARD_COMPLETE"
+"""The variable by which a shell asks for completions, under whichever name the command is called."""
+
+
 def main() -> None:
-    """Entry point of the command."""
-    sys.exit(exit_code(app))
+    """Entry point of the command, also as a plugin of kubectl."""
+    name = "kubectl trainyard" if Path(sys.argv[0]).stem == _PLUGIN else None
+    sys.exit(exit_code(lambda: app(prog_name=name, complete_var=_COMPLETE)))
+
+
+def complete_for_kubectl() -> None:
+    """Entry point of `kubectl_complete-trainyard`: the completions of the last argument, one a line."""
+    words = ["trainyard", *sys.argv[1:]]
+    os.environ |= {
+        _COMPLETE: "complete_bash",
+        "COMP_WORDS": shlex.join(words),
+        "COMP_CWORD": str(max(1, len(words) - 1)),
+    }
+    main()
 
 
 def exit_code(command: Callable[[], int]) -> int:

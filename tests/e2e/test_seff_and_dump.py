@@ -1,4 +1,4 @@
-"""`trainyard seff` and `trainyard dump`: by a data scientist, and by who may only look."""
+"""`trainyard seff` and `dump`, and `kubectl trainyard`: by a data scientist, and by who may only look."""
 
 from __future__ import annotations
 
@@ -99,3 +99,13 @@ def test_who_belongs_to_a_team_collects_all_about_a_job_without_its_secrets(
     assert again.stderr.startswith(f"{path.name}: is there already")
     finish(team_a, pod)
     team_a.wait_for_condition("dumped", "Complete", within=LEARNED)
+
+
+def test_kubectl_finds_the_command_and_completes_it(team_a: Cluster) -> None:
+    plugin = answer(team_a, "ada", "kubectl", "trainyard", "jobs", "--help")
+    assert plugin.returncode == 0, plugin.stderr
+    assert "Usage: kubectl trainyard jobs [OPTIONS]" in plugin.stdout
+    listed = answer(team_a, "ada", "kubectl", "trainyard", "jobs", "-o", "json")
+    assert json.loads(listed.stdout)["kind"] == "Jobs"
+    completed = answer(team_a, "ada", "kubectl", "__complete", "trainyard", "sef")
+    assert "seff" in completed.stdout.splitlines()
