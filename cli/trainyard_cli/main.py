@@ -29,6 +29,11 @@ COMMANDS: Final = {
     "clone": Listed("clone:command", "Send a TrainJob once more, with other settings.", _DATA_SCIENTISTS),
     "jobs": Listed("jobs:command", "List TrainJobs: what runs, and what waits where.", _DATA_SCIENTISTS),
     "logs": Listed("logs:command", "Print the logs of all ranks of a TrainJob.", _DATA_SCIENTISTS),
+    "exec": Listed("exec:command", "Open a shell where a rank of a TrainJob runs.", _DATA_SCIENTISTS),
+    "cp": Listed("cp:command", "Copy files from or to a rank of a TrainJob.", _DATA_SCIENTISTS),
+    "ports": Listed(
+        "ports:command", "Forward ports of this machine to a rank of a TrainJob.", _DATA_SCIENTISTS
+    ),
     "explain": Listed(
         "explain:command", "Say why a TrainJob does not run, and the next step.", _DATA_SCIENTISTS
     ),

@@ -11,6 +11,10 @@ Kubeconfig = Annotated[
     str | None, typer.Option(help="Kubeconfig file; by default KUBECONFIG or ~/.kube/config.")
 ]
 Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig; by default its current one.")]
+Rank = Annotated[
+    str | None,
+    typer.Option(help="Its number, or its place such as launcher-0; by default 0.", metavar="N"),
+]
 OnStack = Annotated[
     str | None, typer.Option("--stack", help="The cluster of stacks/Pulumi.NAME.yaml.", metavar="NAME")
 ]

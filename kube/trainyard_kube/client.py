@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar
@@ -25,10 +26,14 @@ from .messages import without_values
 from .server_clock import ServerClock
 
 T = TypeVar("T")
+Query = Mapping[str, str] | Sequence[tuple[str, str]]
+"""The parameters of a request; pairs where one name has several values."""
 
 REQUEST_TIMEOUT = 30.0
 """Seconds for one request with an answer of known length."""
 CONNECT_TIMEOUT = 10.0
+CLOSE_TIMEOUT = 1.0
+"""Seconds that the end of a WebSocket may take: a server that has stopped reading answers no goodbye."""
 MAX_RETRY_AFTER = 60.0
 """Seconds; a server that asks for more gets the next request after this."""
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -400,12 +405,49 @@ class Client:
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise _no_answer("GET", path, error) from error
 
+    @asynccontextmanager
+    async def websocket(
+        self, path: str, *, params: Query, protocols: Sequence[str]
+    ) -> AsyncGenerator[aiohttp.ClientWebSocketResponse[bool]]:
+        """Open a WebSocket, as `pods/exec` and its like are; `protocols` are those to choose from.
+
+        Whoever reads it has to answer its pings. Raises an `ApiError` if it does not open.
+        """
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT):
+                socket = await self.session.ws_connect(
+                    self.credentials.server + path,
+                    params=params,
+                    protocols=protocols,
+                    autoping=False,
+                    timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_TIMEOUT),
+                )
+        except CredentialsError as error:
+            raise UnauthorizedError(str(error)) from error
+        except aiohttp.WSServerHandshakeError as error:
+            raise await self._refusal(path, params, error.status) from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _no_answer("GET", path, error) from error
+        try:
+            yield socket
+        finally:
+            await socket.close()
+
+    async def _refusal(self, path: str, params: Query, code: int) -> ApiError:
+        """Why a WebSocket was refused: the handshake keeps the status alone, a plain request tells all."""
+        try:
+            await self._request("GET", path, params=params)
+        except ApiError as error:
+            if error.code == code:
+                return error
+        return error_from(code, b"")
+
     async def _request(
         self,
         method: str,
         path: str,
         *,
-        params: Mapping[str, str] | None = None,
+        params: Query | None = None,
         body: object | None = None,
         content_type: str = "application/json",
         accept: str = "application/json",
@@ -430,7 +472,7 @@ class Client:
         method: str,
         path: str,
         *,
-        params: Mapping[str, str] | None,
+        params: Query | None,
         body: bytes | None,
         content_type: str | None,
         timeout: aiohttp.ClientTimeout,

@@ -1,0 +1,155 @@
+"""`trainyard exec`: a shell, or another command, where a rank of a TrainJob runs.
+
+Called by `main`, which adds `command` to the application. `cluster.ranks` finds
+the rank, `cluster.remote_command` runs the command, `cluster.terminal` is this side of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import partial
+from typing import Annotated, Final
+
+import typer
+
+from trainyard_api.errors import UserError
+from trainyard_api.printable import clean
+from trainyard_kube.client import ApiError
+from trainyard_kube.credentials import Credentials
+
+from ..cluster import connection, job_names, ranks, terminal
+from ..cluster.observe import is_name
+from ..cluster.remote_command import AbsentProgramError, Streams, execute
+from ..options import Context, Kubeconfig, Rank
+
+_SHELL: Final = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash; exec sh")
+_SIGNALLED: Final = 128
+"""What a shell adds to a signal's number to say that it has ended something."""
+
+
+def run(
+    job: str,
+    arguments: Sequence[str] = (),
+    *,
+    rank: str | None = None,
+    namespace: str | None = None,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    descriptors: tuple[int, int, int] = (0, 1, 2),
+) -> int:
+    """Run a command where a rank runs; returns its exit code.
+
+    Args:
+        job: The TrainJob's name.
+        arguments: The command; none: a shell.
+        rank: A number, or a place such as `launcher-0`; None: the first.
+        namespace: The TrainJob's; None: that of the context.
+        kubeconfig: None: KUBECONFIG or ~/.kube/config.
+        context: None: the current one.
+        descriptors: Its input, output and errors. It has a terminal if the first two are one.
+
+    Raises:
+        UserError: The command could not be run, or its end is not known.
+    """
+    for name in (job, namespace):
+        if name is not None and not is_name(name):
+            raise UserError(f"{name!r} is not a valid name of an object")
+    credentials = connection.load(kubeconfig, context)
+    is_terminal = os.isatty(descriptors[0]) and os.isatty(descriptors[1])
+    try:
+        return asyncio.run(
+            _execute(
+                credentials, namespace, job, rank, arguments, descriptors=descriptors, is_terminal=is_terminal
+            )
+        )
+    except KeyboardInterrupt:
+        print(f"interrupted: what was started in {job} may still run", file=sys.stderr)
+        return _SIGNALLED + signal.SIGINT
+    except asyncio.CancelledError:
+        return _SIGNALLED + signal.SIGTERM
+    except ApiError as error:
+        if is_terminal:
+            terminal.quiet(descriptors[1])
+        raise UserError(
+            clean(f"{credentials.source}: {error}: what was started in {job} may still run")
+        ) from error
+
+
+async def _execute(
+    credentials: Credentials,
+    namespace: str | None,
+    job: str,
+    rank: str | None,
+    arguments: Sequence[str],
+    *,
+    descriptors: tuple[int, int, int],
+    is_terminal: bool,
+) -> int:
+    stdin, stdout, stderr = descriptors
+    streams = Streams(
+        stdout=partial(terminal.write, stdout),
+        stderr=partial(terminal.write, stderr),
+        stdin=terminal.pieces(stdin),
+        sizes=terminal.sizes(stdout) if is_terminal else None,
+    )
+    async with connection.client(credentials, "exec") as client:
+        target = await ranks.running(client, namespace or credentials.namespace, job, rank)
+        try:
+            return await execute(
+                client,
+                target,
+                arguments or _SHELL,
+                streams,
+                during=terminal.raw(stdin) if is_terminal else nullcontext(),
+            )
+        except AbsentProgramError as error:
+            if arguments:
+                raise UserError(clean(f"the image of {target} has no {arguments[0]}")) from error
+            raise UserError(
+                f"the image of {target} has no shell, neither bash nor sh: name a command that it has, such "
+                f"as trainyard exec {job} -- python3"
+            ) from error
+
+
+def command(
+    job: Annotated[
+        str,
+        typer.Argument(help="Name of the TrainJob.", metavar="JOB", autocompletion=job_names.completed),
+    ],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(help="The command, after --; by default a shell.", metavar="[-- COMMAND...]"),
+    ] = None,
+    *,
+    rank: Rank = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option("--namespace", "-n", help="Namespace of the TrainJob; by default that of the context."),
+    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Open a shell where a rank of a TrainJob runs.
+
+    Or run another command there. On a terminal it is yours to type in; otherwise it reads what is piped
+    to it. The exit code is that of the command; 2 also if it could not be run. Needs the right pods/exec.
+
+    Example: trainyard exec my-training --rank 3
+
+    Example: trainyard exec my-training -- nvidia-smi
+    """
+    raise typer.Exit(
+        run(
+            job,
+            arguments or (),
+            rank=rank,
+            namespace=namespace,
+            kubeconfig=kubeconfig,
+            context=context,
+        )
+    )
