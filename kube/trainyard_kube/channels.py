@@ -1,7 +1,8 @@
 """Several streams over one WebSocket, as `pods/exec` and `pods/portforward` have them.
 
 The first byte of a message is the number of its stream. Used by the command,
-which knows what each stream means.
+which knows what each stream means. The `kubernetes` package, which the command
+has for exec plugins, knows no version in which piped input has an end.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class Containers(FakeApi):
     def __init__(self, root: Path, *, nodes: int = 1) -> None:
         super().__init__()
         self.root = root
-        self.protocols = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+        self.protocols: tuple[str, ...] = ("v5.channel.k8s.io", "v4.channel.k8s.io")
         self.execs: list[dict[str, Any]] = []
         """What each exec has asked for."""
         self.sizes: list[tuple[int, int]] = []

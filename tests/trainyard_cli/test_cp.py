@@ -132,6 +132,7 @@ def test_what_was_copied_can_be_had_as_json(pod: Path, here: Path, monkeypatch: 
         "files": 1,
         "bytes": 1,
         "leftOut": [],
+        "leftOutCount": 0,
     }
 
 
@@ -299,6 +300,9 @@ def test_what_cannot_be_sent_is_said_before_anybody_is_asked(
     api = Containers(pod)
     with pytest.raises(UserError, match=r"/no: No such file or directory$"):
         copied(api, monkeypatch, str(here / "no"), "tj:x")
+    os.mkfifo(here / "pipe")
+    with pytest.raises(UserError, match=r"/pipe is neither file nor folder$"):
+        copied(api, monkeypatch, str(here / "pipe"), "tj:x")
     with pytest.raises(UserError, match=r"/secret has more than 1.0 KiB: see --max-size$"):
         copied(api, monkeypatch, str(here / "secret"), "tj:x", max_size="1Ki")
     (here / "d" / "out").symlink_to("../secret")
@@ -335,10 +339,14 @@ def test_a_file_that_becomes_shorter_meanwhile_ends_the_copy(here: Path) -> None
 
 def test_what_is_packed_is_an_archive_that_belongs_to_nobody(here: Path) -> None:
     checkpoint(here)
+    for path in ("run/go.sh", "run"):
+        os.utime(here / path, (0, 1_000_000_000))
     whole = entries(here / "run", most_bytes=10**9, tally=Tally())
     archive = io.BytesIO(b"".join(copies.packed(whole, "name", Tally())))
     with tarfile.open(fileobj=archive, mode="r:") as tar:
         members = [(member.name, member.isdir(), member.mode, member.uid) for member in tar]
+        times = {tar.getmember("name/go.sh").mtime, tar.getmember("name").mtime}
+    assert times == {1_000_000_000}
     assert members == [
         ("name", True, 0o755, 0),
         ("name/empty", False, 0o644, 0),

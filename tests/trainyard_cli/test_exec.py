@@ -7,7 +7,7 @@ import os
 import pty
 import signal
 import termios
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -206,7 +206,7 @@ class Typist:
         return termios.tcgetattr(self.slave) == self.before
 
 
-def at_a_terminal(api: Containers, typist: Typist, act: Callable[[], Awaitable[None]]) -> int:
+def at_a_terminal(api: Containers, typist: Typist, act: Callable[[], Coroutine[Any, Any, None]]) -> int:
     """The exit code of a shell in which somebody acts."""
 
     async def test() -> int:

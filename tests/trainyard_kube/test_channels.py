@@ -86,22 +86,28 @@ def test_a_ping_is_answered_and_empty_messages_are_nothing() -> None:
     assert connected(server, client) == [(1, b"there?"), None]
 
 
-def test_a_silent_server_counts_as_cut_and_one_that_answers_pings_does_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_silent_server_counts_as_cut() -> None:
     async def client(remote: Channels) -> tuple[int, bytes] | None:
-        return await remote.receive(0.2)
+        return await remote.receive(0.05)
 
     with pytest.raises(RetriableError, match=r"^the connection was cut: no answer for 0 s$"):
         connected(silent, client)
-    monkeypatch.setattr(module, "_PING_EVERY", 0.02)
 
-    async def answers(socket: web.WebSocketResponse) -> None:
-        for _ in range(20):
+
+def test_pings_keep_the_connection_and_their_answers_are_no_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PING_EVERY", 0.0)
+
+    async def server(socket: web.WebSocketResponse) -> None:
+        for _ in range(3):
             ping = await socket.receive()
+            assert ping.type is WSMsgType.PING
             await socket.pong(ping.data)
+        await socket.send_bytes(b"\x01done")
 
-    assert connected(answers, client) is None
+    async def client(remote: Channels) -> tuple[int, bytes] | None:
+        return await remote.receive(60)
+
+    assert connected(server, client) == (1, b"done")
 
 
 def test_whoever_receives_hears_of_the_end_that_another_task_makes() -> None:

@@ -19,8 +19,8 @@ _PIECE: Final = 32 * 1024
 _NEVER_BLOCKS: Final = select.PIPE_BUF
 """Bytes that a pipe takes at once, if it takes any."""
 _ENDS: Final = (signal.SIGTERM, signal.SIGHUP)
-_QUIET: Final = b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?25h\x1b[0m"
-"""No reports of the mouse or of what is pasted; the cursor and the usual colours are back."""
+_QUIET: Final = b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?25h\x1b[0m\r\n"
+"""No reports of the mouse or of what is pasted; the cursor and the usual colours are back, on a new line."""
 
 
 @contextmanager

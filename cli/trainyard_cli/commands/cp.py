@@ -196,6 +196,7 @@ class _Copy:
             "files": self.tally.files,
             "bytes": self.tally.bytes,
             "leftOut": [*self.tally.left_out],
+            "leftOutCount": len(self.tally.left_out) + self.tally.others,
         }
 
 

@@ -67,6 +67,8 @@ class Entry:
     is_folder: bool = False
     size: int = 0
     mode: int = 0o644
+    modified: int = 0
+    """Seconds since 1970."""
 
 
 def entries(source: Path, *, most_bytes: int, tally: Tally) -> list[Entry]:
@@ -97,23 +99,25 @@ def entries(source: Path, *, most_bytes: int, tally: Tally) -> list[Entry]:
                 raise UserError(clean(f"{path}: {error.strerror}")) from error
             tally.leave_out(member)
             continue
-        is_folder = stat.S_ISDIR(status.st_mode)
+        is_folder, modified = stat.S_ISDIR(status.st_mode), max(0, int(status.st_mtime))
         if real in above or not (is_folder or stat.S_ISREG(status.st_mode)):
             tally.leave_out(member)
-            continue
-        if not os.access(path, os.R_OK | (os.X_OK if is_folder else 0)):
+        elif not os.access(path, os.R_OK | (os.X_OK if is_folder else 0)):
             raise UserError(clean(f"{path} cannot be read: nothing was sent"))
-        if is_folder:
-            whole.append(Entry(path, member, is_folder=True, mode=0o755))
+        elif is_folder:
+            whole.append(Entry(path, member, is_folder=True, mode=0o755, modified=modified))
             for child in sorted(os.listdir(path), reverse=True):
                 pending.append((os.path.join(path, child), posixpath.join(member, child), above | {real}))
         else:
             tally.expected += status.st_size
-            whole.append(Entry(path, member, size=status.st_size, mode=stat.S_IMODE(status.st_mode) & 0o755))
+            mode = stat.S_IMODE(status.st_mode) & 0o755
+            whole.append(Entry(path, member, size=status.st_size, mode=mode, modified=modified))
         if len(whole) + len(pending) > MOST:
             raise UserError(clean(f"{source} has more than {MOST} files: pack it, and copy the archive"))
         if tally.expected > most_bytes:
             raise UserError(clean(f"{source} has more than {size(most_bytes)}: see --max-size"))
+    if not whole:
+        raise UserError(clean(f"{source} is neither file nor folder"))
     return whole
 
 
@@ -121,7 +125,7 @@ def packed(whole: Iterable[Entry], name: str, tally: Tally) -> Iterator[bytes]:
     """The archive under a name, in pieces. Raises `UserError` where a file is no longer what it was."""
     for entry in whole:
         info = tarfile.TarInfo(posixpath.join(name, entry.name) if entry.name else name)
-        info.mode = entry.mode
+        info.mode, info.mtime = entry.mode, entry.modified
         if entry.is_folder:
             info.type = tarfile.DIRTYPE
             yield info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
