@@ -115,16 +115,13 @@ class Containers(FakeApi):
     ) -> int | None:
         """The exit code; None if the connection was cut."""
         master, slave = pty.openpty() if options["tty"] == "true" else (-1, asyncio.subprocess.PIPE)
-        process = await asyncio.create_subprocess_exec(
+        process: Any = await asyncio.create_subprocess_exec(
             *command, stdin=slave, stdout=slave, stderr=slave, cwd=self.root, start_new_session=True
         )
         if master >= 0:
             os.close(slave)
             read = [self._print(socket, 1, await _reader(master), process.pid)]
         else:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            assert process.stderr is not None
             outputs = ((1, process.stdout), (2, process.stderr))
             read = [self._print(socket, channel, stream, process.pid) for channel, stream in outputs]
             if options["stdin"] != "true":
@@ -134,12 +131,14 @@ class Containers(FakeApi):
             if False in await asyncio.gather(*read):
                 await process.wait()
                 return None
-            return await process.wait()
+            code: int = await process.wait()
+            return code
         finally:
             typing.cancel()
             await asyncio.gather(typing, return_exceptions=True)
-            if process.returncode is None:
-                os.killpg(process.pid, signal.SIGKILL)
+            _kill(process.pid)
+            process._transport.close()  # or its pipes would outlive the event loop
+            await process.wait()
 
     async def _print(
         self, socket: web.WebSocketResponse, channel: int, stream: asyncio.StreamReader, group: int
@@ -149,7 +148,7 @@ class Containers(FakeApi):
             while piece := await stream.read(65_536):
                 await socket.send_bytes(bytes([channel]) + piece)
                 if self.cut:
-                    os.killpg(group, signal.SIGKILL)
+                    _kill(group)
                     return False
         return True
 
@@ -172,6 +171,7 @@ class Containers(FakeApi):
                 with suppress(ConnectionError):
                     process.stdin.write(data)
                     await process.stdin.drain()
+        _kill(process.pid)  # nobody listens any more
 
     # --- portforward ------------------------------------------------------------
 
@@ -197,6 +197,11 @@ class Containers(FakeApi):
             writer.write(message.data[1:])
             await writer.drain()
         writer.close()
+
+
+def _kill(group: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
 
 
 async def _reader(descriptor: int) -> asyncio.StreamReader:
