@@ -27,6 +27,8 @@ _OVERLAP: Final = timedelta(seconds=1)
 """How far before its last line a log that was cut is read again: output and errors come by two ways."""
 _MOST: Final = 100_000
 """Lines of the last seconds that are remembered, so that none is printed again."""
+_WORDS: Final = 100
+"""Lines without a date, of the kubelet's own, that are remembered."""
 _SECONDS: Final = 4096
 """Seconds whose text is remembered: a thousand lines have the same."""
 _STAMP: Final = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
@@ -35,6 +37,7 @@ _STAMP: Final = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z
 _NO_LOG: Final = b"unable to retrieve container logs for "
 """What the kubelet answers, without a date, in place of the log of a container that is no longer there."""
 _EPOCH: Final = 1970
+_TO_THE_SECOND: Final = len("2026-01-01T10:00:00")
 
 Line = tuple[str, str]
 """When it was printed, in UTC and so that texts compare as times do; and the line."""
@@ -42,7 +45,7 @@ Of = TypeVar("Of")
 
 
 class Log:
-    """What has been read of one container's log, of which more comes in pieces.
+    """What has been read of one run of a container, of whose log more comes in pieces.
 
     `start` is the time from which on it is read (`2026-01-01T00:00:00Z`), empty for its beginning;
     `only_end`: whether the first lines are not its first ones, and none before them is wanted.
@@ -54,42 +57,80 @@ class Log:
         self._first = ""
         self._last = ""
         self._is_cut = False
+        self._in_doubt = False
         self._rest = b""
         self._recent: list[tuple[str, int]] = []
         self._repeated: Counter[tuple[str, int]] = Counter()
+        self._undated: set[str] = set()
+        self.other = b""
+        """What came after a cut and is of another log, that of the container's next run: none of its lines
+        was read before, as the last one of this log was."""
 
     def feed(self, chunk: bytes) -> list[Line]:
         """The lines that are complete with this piece, without those that were there before a cut."""
         *whole, rest = (self._rest + chunk).split(b"\n")
+        if self.other or (self._in_doubt and self._is_other(whole)):
+            self.other, self._rest = self.other + self._rest + chunk, b""
+            return []
         self._rest = rest[:LONGEST]
         return self._fresh(whole) if whole else []
 
     def end(self) -> list[Line]:
         """The line at the end of the log that no line feed follows, if there is one."""
         rest, self._rest = self._rest, b""
-        return self._fresh([rest]) if rest else []
+        return self._fresh([rest]) if rest and not self._in_doubt else []
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no line of it has been read."""
+        return not self._last
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether all that was read before the cut has come again, so that the rest is new."""
+        return not any(self._repeated.values())
 
     @property
     def since(self) -> str:
         """From which time on it is to be read, as `sinceTime` has it; empty: from its beginning."""
         if not self._last:
             return self._start
-        return f"{datetime.fromisoformat(self._last[:19]) - _OVERLAP:%Y-%m-%dT%H:%M:%SZ}"
+        return f"{datetime.fromisoformat(self._last[:_TO_THE_SECOND]) - _OVERLAP:%Y-%m-%dT%H:%M:%SZ}"
 
     def cut(self) -> None:
         """What comes next begins at `since`, with lines that were there already."""
-        self._rest = b""
-        self._is_cut = True
-        self._repeated = Counter(self._recent)
+        self._rest = self.other = b""
+        since = self.since[:_TO_THE_SECOND]
+        self._repeated = Counter(key for key in self._recent if key[0] >= since)
+        self._is_cut, self._in_doubt = True, bool(self._repeated)
+
+    def _is_other(self, raw: Iterable[bytes]) -> bool:
+        """Whether these are lines of another log: the first that could tell is none that was read."""
+        for line in raw:
+            at, text = _dated(line[:LONGEST])
+            if at and not self._is_before(at):
+                self._in_doubt = False
+                return not self._repeated.get((at, hash(text)))
+        return False
+
+    def _is_before(self, at: str) -> bool:
+        """Whether it is a line before the first one that is wanted."""
+        return self._only_end and self._is_cut and at < self._first
 
     def _fresh(self, raw: Iterable[bytes]) -> list[Line]:
         lines = []
         for line in raw:
             if line.startswith(_NO_LOG):
                 continue
-            at, text = self._dated(line[:LONGEST])
+            at, text = _dated(line[:LONGEST])
+            if not at:
+                if not (self._is_cut and text in self._undated):
+                    lines.append((self._last, _shown(text)))
+                if len(self._undated) < _WORDS:
+                    self._undated.add(text)
+                continue
             key = (at, hash(text))
-            if self._is_repeated(key) or (self._only_end and self._is_cut and at < self._first):
+            if self._is_repeated(key) or self._is_before(at):
                 continue
             self._first = self._first or at
             self._recent.append(key)
@@ -99,12 +140,6 @@ class Log:
         self._forget()
         return lines
 
-    def _dated(self, line: bytes) -> Line:
-        stamp, _, text = line.partition(b" ")
-        at = _time(stamp)
-        # The kubelet's own words, such as why there is no log, have no date.
-        return (at, text.decode(errors="replace")) if at else (self._last, line.decode(errors="replace"))
-
     def _is_repeated(self, key: tuple[str, int]) -> bool:
         if not self._repeated.get(key):
             return False
@@ -112,10 +147,17 @@ class Log:
         return True
 
     def _forget(self) -> None:
-        since = self.since[:19]
+        since = self.since[:_TO_THE_SECOND]
         if self._recent and self._recent[0][0] < since:
             self._recent = [key for key in self._recent if key[0] >= since]
         del self._recent[:-_MOST]
+
+
+def _dated(line: bytes) -> Line:
+    """Its time and its text. The kubelet's own words, such as why there is no log, have none: it is empty."""
+    stamp, _, text = line.partition(b" ")
+    at = _time(stamp)
+    return (at, text.decode(errors="replace")) if at else ("", line.decode(errors="replace"))
 
 
 def _time(stamp: bytes) -> str:

@@ -107,6 +107,46 @@ def test_of_the_end_of_a_log_no_line_before_it_comes_after_a_cut() -> None:
     assert log.feed(again.encode()) == [line(5, "next", 501)]
 
 
+def test_after_a_cut_the_log_of_the_next_run_is_told_by_its_first_line() -> None:
+    log = Log()
+    first = stamped(5, "begins")
+    log.feed(first.encode())
+    log.cut()
+    again = stamped(5, "begins", 1).encode()
+    assert log.feed(again[:10]) == []
+    assert log.feed(again[10:] + b"2026-") == []
+    assert log.feed(b"01") == []
+    assert log.other == again + b"2026-01"
+    log.cut()
+    assert (log.other, log.is_caught_up) == (b"", False)
+    assert log.feed((first + stamped(6, "last words")).encode()) == [line(6, "last words")]
+    assert (log.other, log.is_caught_up) == (b"", True)
+
+
+def test_of_a_log_that_was_empty_nothing_is_of_another() -> None:
+    log = Log()
+    log.cut()
+    assert log.feed(stamped(5, "begins").encode()) == [line(5, "begins")]
+    assert (log.other, log.is_caught_up) == (b"", True)
+
+
+def test_half_a_line_after_a_cut_is_not_yet_one() -> None:
+    log = Log()
+    log.feed(stamped(5, "begins").encode())
+    log.cut()
+    log.feed(stamped(5, "begins").encode()[:-3])
+    assert (log.end(), log.is_caught_up) == ([], False)
+
+
+def test_the_kubelets_own_words_are_printed_once() -> None:
+    log = Log()
+    words = b"failed to watch file: too many open files\n"
+    assert [text for _, text in log.feed(stamped(5, "x").encode() + words)] == ["x", words.decode().strip()]
+    log.cut()
+    assert log.feed(stamped(5, "x").encode() + words) == []
+    assert (log.other, log.is_caught_up) == (b"", True)
+
+
 def test_a_log_of_which_nothing_was_read_begins_where_it_was_to_begin() -> None:
     assert Log().since == ""
     assert Log("2026-01-01T10:00:00Z").since == "2026-01-01T10:00:00Z"

@@ -14,7 +14,7 @@ from tests.support.fake_api import FakeApi, status
 from tests.support.fake_api import run as run_test
 from trainyard_api.errors import UserError
 from trainyard_assist.logs import Place
-from trainyard_cli.cluster import connection, job_names
+from trainyard_cli.cluster import connection, job_names, watched
 from trainyard_cli.cluster import logs as cluster
 from trainyard_cli.cluster.logs import Logs, Pod, Source, Wanted
 from trainyard_cli.commands import logs as command
@@ -106,7 +106,8 @@ def printed(
     )
     follow = options.pop("follow", False)
     printer = Printer(out, options.pop("grep", ""), marked=wanted.rank is None)
-    monkeypatch.setattr(cluster, "EVERY", 0.01)
+    for module in (cluster, watched):
+        monkeypatch.setattr(module, "EVERY", 0.01)
     monkeypatch.setattr(cluster, "GATHER", 0.0)
 
     async def answer() -> int:
@@ -275,16 +276,17 @@ def test_previous_reads_the_container_before_and_else_the_last_lines(monkeypatch
 
 
 class Script(Cluster):
-    """A cluster in which something happens at each look at the TrainJob."""
+    """A cluster in which something happens at each look at the TrainJob, which nobody can watch."""
 
     def __init__(self, *nodes: str) -> None:
         super().__init__(*nodes)
+        self.watch_list = False
         self.scenes: list[Any] = []
 
     async def _get(  # type: ignore[override] # a log comes in pieces
         self, request: web.Request, body: Any
     ) -> web.StreamResponse:
-        if request.path == f"{JOBS}/tj" and self.scenes:
+        if request.path in (JOBS, f"{JOBS}/tj") and self.scenes:
             self.scenes.pop(0)()
         return await super()._get(request, body)
 
@@ -319,16 +321,6 @@ def test_a_connection_that_is_cut_costs_and_doubles_no_line(monkeypatch: pytest.
     api.scenes = [nothing] * 8 + [lambda: end(api)]
     _, out, _ = printed(api, monkeypatch, follow=True)
     assert out.splitlines() == [f"0 | step {second}" for second in range(12)]
-
-
-def test_a_container_that_restarts_is_followed_into_its_next_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    api = Script()
-    first = [stamped(1, "one"), stamped(2, "two"), stamped(3, "last words")]
-    second = [stamped(5, "again")]
-    api.node(0, first[:1], [*first[:2], "CUT\n"], first, second)
-    api.scenes = [nothing, nothing, lambda: api.node(0, restarts=1), nothing, nothing, lambda: end(api)]
-    _, out, _ = printed(api, monkeypatch, follow=True)
-    assert out.splitlines() == ["0 | one", "0 | two", "0 | last words", "0 | again"]
 
 
 def test_the_pods_of_the_next_attempt_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -400,7 +392,7 @@ def test_many_lines_of_many_ranks_are_put_in_order_a_piece_of_each_at_a_time() -
     longest = [0]
 
     class Piecewise(Logs):
-        async def _read(self, source: Source, *, previous: bool = False) -> Any:
+        async def _read(self, source: Source, *, previous: bool, goes_on: bool) -> Any:
             text = texts[source.pod.place.index]
             for at in range(0, len(text), 16_384):
                 yield source.log.feed(text[at : at + 16_384])

@@ -1,18 +1,18 @@
-"""Reads the logs of a TrainJob's pods, all at once, and goes on over cut connections and new pods.
+"""Reads the logs of a TrainJob's pods, all at once, and goes on over cut connections, restarts and new pods.
 
-Called by `trainyard logs`; needs only read rights. `trainyard_assist.logs` says
+Called by `trainyard logs` and `trainyard attach`; needs only read rights. `trainyard_assist.logs` says
 which lines are new and which come first.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -20,6 +20,7 @@ from trainyard_api import names
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
 from trainyard_assist import jobs
+from trainyard_assist.explain.read import name, uid
 from trainyard_assist.logs import Line, Log, Place, in_order, is_called, label
 from trainyard_kube.client import ApiError, Client, NotFoundError, RetriableError, UnauthorizedError
 from trainyard_kube.resources import JOBSETS, PODS, TRAINJOBS
@@ -27,16 +28,20 @@ from trainyard_kube.resources import JOBSETS, PODS, TRAINJOBS
 from .job_names import not_found
 from .lists import undecoded
 from .observe import in_time
+from .watched import FIRST, watched
 
 MOST: Final = 512
 """Logs that are read at a time."""
+OTHERS: Final = 8
+"""Connections beside those of the logs."""
 EVERY: Final = 2.0
-"""Seconds between two looks at the pods, while their logs are followed."""
+"""Seconds between two looks at a log that has ended before its pod, and at most at one that is cut."""
 GATHER: Final = 0.1
 """Seconds for which lines are gathered, so that they can be put in order."""
 _INACTIVITY: Final = 60.0
 """Seconds after which a log that is silent is asked for again: its connection may be dead."""
 _TRIES: Final = 3
+"""How often a log is asked for that cannot be read, or of which nothing new comes and not all is sure."""
 _WAITING: Final = 64
 """Pieces of logs that nobody has printed yet; what comes then has to wait."""
 _READ: Final = "read logs (get pods/log)"
@@ -66,8 +71,13 @@ class Source:
     pod: Pod
     label: str
     log: Log = field(default_factory=Log)
-    unread: str = ""
-    """Why the log could not be read."""
+    error: ApiError | None = None
+    """Why the log could not be read, the last time."""
+
+    @property
+    def unread(self) -> str:
+        """The same in words; empty if it could be read."""
+        return "" if self.error is None else self.error.message
 
     @property
     def place(self) -> Place:
@@ -149,25 +159,50 @@ class _JobSet(msgspec.Struct):
 
 
 class Logs:
-    """The logs of one TrainJob."""
+    """The logs of one TrainJob.
 
-    def __init__(self, client: Client, namespace: str, job: str, wanted: Wanted) -> None:
+    Args:
+        client: The cluster.
+        namespace: The TrainJob's.
+        job: Its name.
+        wanted: What of the logs is wanted.
+        changed: While it is followed, called with what is seen of the TrainJob each time that it changes.
+        unanswered: While it is followed, called when the API server does not answer; it is asked again.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        job: str,
+        wanted: Wanted,
+        *,
+        changed: Callable[[jobs.Row], None] = lambda _: None,
+        unanswered: Callable[[ApiError], None] = lambda _: None,
+    ) -> None:
         self._client = client
         self._namespace = namespace
         self._job = job
         self._wanted = wanted
+        self._changed = changed
+        self._unanswered = unanswered
+        self._uid = ""
         self._jobs: set[str] = set()
-        self._pods: dict[str, Pod] = {}
-        self._looked = asyncio.Event()
+        self._pods: Mapping[str, Pod] = {}
+        self._all_seen = False
+        self._followed: dict[str, Source] = {}
+        self._bell = asyncio.Event()
         self.row: jobs.Row | None = None
-        """What was seen of the TrainJob last, while its logs are followed."""
+        """What was seen of the TrainJob last; None once it is gone."""
 
     async def trainjob(self) -> Json:
         """The TrainJob. Raises `UserError` if there is none, with the nearest name."""
         try:
-            return await in_time(self._client.get(TRAINJOBS.path(self._namespace, self._job)))
+            trainjob = await in_time(self._client.get(TRAINJOBS.path(self._namespace, self._job)))
         except NotFoundError as error:
             raise await not_found(self._client, self._namespace, self._job, error) from error
+        self._uid, self.row = uid(trainjob), jobs.row(trainjob)
+        return trainjob
 
     async def sources(self) -> list[Source]:
         """The logs that there are now and are wanted, in the order of their places."""
@@ -181,9 +216,18 @@ class Logs:
             raise UserError(f"TrainJob {self._job} has {len(sources)} pods: say which with --rank")
         return sources
 
-    async def history(self, sources: Sequence[Source]) -> AsyncGenerator[Printed, None]:
-        """What has been printed so far, in the order of time."""
-        readers = {source: self._read(source, previous=self._wanted.previous) for source in sources}
+    async def history(
+        self, sources: Sequence[Source], *, goes_on: bool = False
+    ) -> AsyncGenerator[Printed, None]:
+        """What has been printed so far, in the order of time.
+
+        Args:
+            sources: Whose.
+            goes_on: Whether the logs are followed then: a line that is not complete yet is left for that.
+        """
+        readers = {
+            source: self._read(source, previous=self._wanted.previous, goes_on=goes_on) for source in sources
+        }
         pending: dict[Source, list[Line]] = {source: [] for source in sources}
         still_read = dict.fromkeys(sources)
         try:
@@ -207,7 +251,8 @@ class Logs:
         `sources`: whose history has been read.
         """
         pieces: asyncio.Queue[_Piece] = asyncio.Queue(_WAITING)
-        reading = asyncio.create_task(self._read_all({source.pod.uid: source for source in sources}, pieces))
+        self._followed = {source.pod.uid: source for source in sources}
+        reading = asyncio.create_task(self._read_all(pieces))
         try:
             while (piece := await pieces.get()) is not None:
                 await asyncio.sleep(GATHER)
@@ -230,21 +275,26 @@ class Logs:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
 
-    # --- pods -------------------------------------------------------------------
+    @property
+    def unread(self) -> list[Source]:
+        """Those that were followed, and could not be read to their end."""
+        return [source for source in self._followed.values() if source.unread]
+
+    # --- the TrainJob and its pods ----------------------------------------------
 
     async def _look(self) -> list[Pod]:
-        params = {"labelSelector": f"{names.JOBSET_NAME_LABEL}={self._job}"}
         try:
-            listed = [
-                _pod(raw) async for raw in undecoded(self._client, PODS, self._namespace, params=params)
-            ]
+            raw = [raw async for raw in undecoded(self._client, PODS, self._namespace, params=self._own)]
         except ApiError as error:
             if error.code == 403:
                 raise self._not_allowed("list pods") from error
             raise
-        pods = sorted(filter(None, listed), key=lambda pod: (pod.place.job, pod.place.index, pod.name))
-        self._pods = {pod.uid: pod for pod in pods}
-        return pods
+        pods = filter(None, map(_pod, raw))
+        return sorted(pods, key=lambda pod: (pod.place.job, pod.place.index, pod.name))
+
+    @property
+    def _own(self) -> Mapping[str, str]:
+        return {"labelSelector": f"{names.JOBSET_NAME_LABEL}={self._job}"}
 
     async def _replicated_jobs(self) -> set[str]:
         """Also those that have no pods yet, as far as they can be seen."""
@@ -253,6 +303,63 @@ class Logs:
             return {job.name for job in msgspec.convert(live, _JobSet).spec.replicated_jobs}
         except (ApiError, msgspec.ValidationError):
             return set()
+
+    async def _watch_pods(self) -> None:
+        try:
+            async with aclosing(
+                watched(
+                    self._client,
+                    PODS,
+                    self._namespace,
+                    _by_uid,
+                    params=self._own,
+                    unanswered=self._unanswered,
+                )
+            ) as states:
+                async for pods in states:
+                    self._pods, self._all_seen = dict(pods), True
+                    self._ring()
+        except ApiError as error:
+            if error.code == 403:
+                raise self._not_allowed("list pods") from error
+            raise
+
+    async def _watch_trainjob(self) -> None:
+        """Until it has ended, or is gone."""
+        named = {"fieldSelector": f"metadata.name={self._job}"}
+
+        def of_this_name(raw: msgspec.Raw) -> tuple[str, Json] | None:
+            trainjob = msgspec.json.decode(raw, type=dict[str, Any])
+            return (uid(trainjob), trainjob) if name(trainjob) == self._job else None
+
+        async with aclosing(
+            watched(
+                self._client,
+                TRAINJOBS,
+                self._namespace,
+                of_this_name,
+                params=named,
+                unanswered=self._unanswered,
+            )
+        ) as states:
+            async for trainjobs in states:
+                trainjob = trainjobs.get(self._uid)
+                self.row = None if trainjob is None else jobs.row(trainjob)
+                if self.row is not None:
+                    self._changed(self.row)
+                if self.row is None or self.row.is_over:
+                    return
+
+    def _ring(self, _: object = None) -> None:
+        """Wake who waits for a change."""
+        self._bell.set()
+        self._bell = asyncio.Event()
+
+    async def _until_changed(self, pod: Pod, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._pods.get(pod.uid) == pod:
+                    await self._bell.wait()
 
     def _is_wanted(self, pod: Pod) -> bool:
         return self._wanted.rank is None or is_called(pod.place, self._wanted.rank)
@@ -273,7 +380,9 @@ class Logs:
 
     # --- logs -------------------------------------------------------------------
 
-    async def _read(self, source: Source, *, previous: bool = False) -> AsyncGenerator[list[Line], None]:
+    async def _read(
+        self, source: Source, *, previous: bool, goes_on: bool
+    ) -> AsyncGenerator[list[Line], None]:
         """What the log has so far, in pieces; `source.unread` says why if there is none."""
         for attempt in range(_TRIES):
             tail = self._wanted.tail if attempt == 0 else None
@@ -281,16 +390,16 @@ class Logs:
                 async with aclosing(self._pieces(source, tail=tail, previous=previous)) as pieces:
                     async for lines in pieces:
                         yield lines
+                if not goes_on and (lines := source.log.end()):
+                    yield lines
                 return
             except UnauthorizedError:
                 raise
             except RetriableError as error:
-                source.unread = error.message
+                source.error = error
                 source.log.cut()
             except ApiError as error:
-                if error.code == 403:
-                    raise self._not_allowed(_READ) from error
-                source.unread = error.message
+                self._note(source, error)
                 return
 
     async def _pieces(
@@ -303,20 +412,31 @@ class Logs:
         params |= {} if tail is None else {"tailLines": str(tail)}
         path = PODS.path(self._namespace, source.pod.name, "log")
         async with aclosing(self._client.stream(path, params=params, inactivity=_INACTIVITY)) as chunks:
-            source.unread = ""
+            source.error = None
             async for chunk in chunks:
+                # Nothing tells whose lines these are, and the run that ended before has some too, perhaps.
+                if follow and source.log.is_empty and await self._has_restarted(source):
+                    return
                 if lines := source.log.feed(chunk):
                     yield lines
-        if lines := source.log.end():
-            yield lines
+                if source.log.other:
+                    return
 
-    async def _read_all(
-        self,
-        sources: dict[str, Source],
-        pieces: asyncio.Queue[_Piece],
-    ) -> None:
+    async def _has_restarted(self, source: Source) -> bool:
+        """Whether its container has, since its pod was seen."""
+        try:
+            live = await in_time(self._client.get(PODS.path(self._namespace, source.pod.name)))
+            pod = _of(msgspec.convert(live, _Pod))
+        except (ApiError, msgspec.ValidationError):
+            return False
+        return pod is not None and pod.restarts > source.pod.restarts
+
+    async def _read_all(self, pieces: asyncio.Queue[_Piece]) -> None:
         """Read each log on, those of new pods too, until the TrainJob has ended; the end is None."""
-        tasks: dict[str, asyncio.Task[None]] = {}
+        trainjob = asyncio.create_task(self._watch_trainjob())
+        pods = asyncio.create_task(self._watch_pods())
+        reading: dict[str, asyncio.Task[None]] = {}
+        is_over = False
 
         async def read(source: Source) -> None:
             async with aclosing(self._on(source)) as on:
@@ -324,75 +444,143 @@ class Logs:
                     await pieces.put((source, lines))
 
         try:
+            trainjob.add_done_callback(self._ring)
+            pods.add_done_callback(self._ring)
             while True:
-                is_over = await self._is_over()
-                for pod in await self._look_again():
-                    if pod.uid not in tasks and self._is_wanted(pod):
-                        source = sources.get(pod.uid) or self._source(pod, is_new=True)
-                        tasks[pod.uid] = asyncio.create_task(read(source))
-                self._looked.set()
-                self._looked = asyncio.Event()
-                for task in tasks.values():
+                bell = self._bell
+                is_gone = trainjob.done() and self.row is None  # new pods are those of another of its name
+                for pod in self._pods.values():
+                    if pod.uid not in reading and self._is_wanted(pod) and not is_gone:
+                        source = self._followed.setdefault(pod.uid, self._source(pod, is_new=True))
+                        reading[pod.uid] = asyncio.create_task(read(source))
+                        reading[pod.uid].add_done_callback(self._ring)
+                for task in (trainjob, pods, *reading.values()):
                     if task.done():
                         task.result()
-                if is_over and all(task.done() for task in tasks.values()):
+                if trainjob.done() and not is_over:
+                    # What was seen of the pods may be older than the end.
+                    is_over, self._all_seen = True, False
+                    pods.remove_done_callback(self._ring)
+                    pods.cancel()
+                    pods = asyncio.create_task(self._watch_pods())
+                    pods.add_done_callback(self._ring)
+                if is_over and self._all_seen and all(task.done() for task in reading.values()):
                     await pieces.put(None)
                     return
-                await asyncio.sleep(EVERY)
+                await bell.wait()
         except Exception as error:
             await pieces.put(error)  # whoever prints raises it
         finally:
-            for task in tasks.values():
+            for task in (trainjob, pods, *reading.values()):
                 task.cancel()
-            await asyncio.gather(*tasks.values(), return_exceptions=True)
+            await asyncio.gather(trainjob, pods, *reading.values(), return_exceptions=True)
 
     async def _on(self, source: Source) -> AsyncGenerator[list[Line], None]:
         """The log of a pod until its end: over cut connections, and restarts of its container."""
+        tries, pause = 0, FIRST
         while (pod := self._pods.get(source.pod.uid)) is not None:
-            looked = self._looked
-            if pod.restarts > source.pod.restarts:
-                source.log.cut()
-                async with aclosing(self._read(source, previous=True)) as rest:
-                    async for lines in rest:
-                        yield lines
-            source.pod = pod
-            source.log.cut()
-            is_whole = False
-            if pod.started:
-                try:
-                    async with aclosing(self._pieces(source, follow=True)) as pieces:
-                        async for lines in pieces:
-                            yield lines
-                    is_whole = True
-                except UnauthorizedError:
-                    raise
-                except ApiError as error:
-                    if error.code == 403:
-                        raise self._not_allowed(_READ) from error
-            if pod.ended and (is_whole or not pod.started):
+            is_new = False
+            async with aclosing(self._on_once(source, pod)) as on:
+                async for lines in on:
+                    is_new = True
+                    yield lines
+            if is_new:
+                tries, pause = 0, FIRST
+                continue
+            tries += _is_answer(source.error)
+            if pod.ended and (_is_whole(source) or not pod.started or tries >= _TRIES):
+                if lines := source.log.end():
+                    yield lines
                 return
-            await looked.wait()
+            await self._until_changed(pod, EVERY if source.error is None else pause)
+            pause = min(EVERY, 2 * pause)
+        if isinstance(source.error, NotFoundError):  # it went once its log had ended
+            source.error = None
 
-    async def _is_over(self) -> bool:
-        """Whether the TrainJob has ended, or is gone."""
+    async def _on_once(self, source: Source, pod: Pod) -> AsyncGenerator[list[Line], None]:
+        """What comes until the log ends, the connection is cut, or lines of the container's next run come."""
+        if pod.restarts > source.pod.restarts:
+            async with aclosing(self._before(source)) as rest:
+                async for lines in rest:
+                    yield lines
+        source.pod = pod
+        source.log.cut()
+        if not pod.started:
+            return
         try:
-            trainjob = await in_time(self._client.get(TRAINJOBS.path(self._namespace, self._job)))
-            self.row = jobs.row(trainjob)
-            return self.row.is_over
-        except NotFoundError:
-            return True
-        except UnauthorizedError:
-            raise
-        except RetriableError:
-            return False
+            async with aclosing(self._pieces(source, follow=True)) as pieces:
+                async for lines in pieces:
+                    yield lines
+        except ApiError as error:
+            self._note(source, error)
+        if source.log.other:
+            async with aclosing(self._before(source, source.log.other)) as rest:
+                async for lines in rest:
+                    yield lines
 
-    async def _look_again(self) -> Collection[Pod]:
-        try:
-            return await self._look()
-        except UnauthorizedError:
-            raise
-        except RetriableError:
-            return self._pods.values()
+    async def _before(self, source: Source, beginning: bytes = b"") -> AsyncGenerator[list[Line], None]:
+        """The rest of the run of a container that was read, from the log before its last restart.
+
+        `beginning`: how the log of the next run begins, if lines of it have come: they come then. So what is
+        there, and is not of the run that was read, is of a run of which nothing was read.
+        """
+        tries = 0
+        while tries < _TRIES:
+            is_new = False
+            source.log.cut()
+            try:
+                async with aclosing(self._pieces(source, previous=True)) as pieces:
+                    async for lines in pieces:
+                        is_new = True
+                        yield lines
+            except ApiError as error:
+                self._note(source, error)
+                if not isinstance(error, RetriableError):
+                    break
+                await asyncio.sleep(FIRST)
+            if (other := source.log.other) and beginning:
+                if _first_line(other) == _first_line(beginning):  # it has restarted once more meanwhile
+                    beginning = b""
+                source.log, is_new = Log(), True
+                yield source.log.feed(other)
+            elif other or (not is_new and _is_whole(source)):
+                break
+            tries = 0 if is_new else tries + _is_answer(source.error)
+        if lines := source.log.end():
+            yield lines
+        if beginning:
+            source.log = Log()
+            yield source.log.feed(beginning)
+
+    def _note(self, source: Source, error: ApiError) -> None:
+        """Note why a log could not be read; raises what no other try can mend."""
+        if isinstance(error, UnauthorizedError):
+            raise error
+        if error.code == 403:
+            raise self._not_allowed(_READ) from error
+        source.error = error
+
+
+def _first_line(log: bytes) -> bytes:
+    return log.partition(b"\n")[0]
+
+
+def _is_answer(error: ApiError | None) -> bool:
+    """Whether the API server has answered: it is waited for without an end, the kubelet behind it is not."""
+    return error is None or error.code != 0
+
+
+def _is_whole(source: Source) -> bool:
+    """Whether a log that has ended, and of which nothing new came, is read.
+
+    The API server ends an answer that its kubelet has cut as if it were whole.
+    """
+    return source.error is None and source.log.is_caught_up
+
+
+def _by_uid(raw: msgspec.Raw) -> tuple[str, Pod] | None:
+    pod = _pod(raw)
+    return None if pod is None else (pod.uid, pod)
 
 
 async def _next(reader: AsyncGenerator[list[Line], None]) -> list[Line] | None:
@@ -402,9 +590,12 @@ async def _next(reader: AsyncGenerator[list[Line], None]) -> list[Line] | None:
 def _pod(raw: msgspec.Raw) -> Pod | None:
     """What is read of a pod; None for one that is none of a JobSet."""
     try:
-        pod = msgspec.json.decode(raw, type=_Pod)
+        return _of(msgspec.json.decode(raw, type=_Pod))
     except msgspec.ValidationError:
         return None
+
+
+def _of(pod: _Pod) -> Pod | None:
     labels, statuses = pod.metadata.labels or _Labels(), pod.status.container_statuses or []
     containers = [container.name for container in pod.spec.containers]
     if not labels.job or not containers:

@@ -8,33 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from contextlib import aclosing
-from typing import Annotated, Final, TextIO
+from typing import Annotated, TextIO
 
 import msgspec
 import typer
 
 from trainyard_api import durations
 from trainyard_api.errors import UserError
+from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 from trainyard_assist import jobs
 from trainyard_assist.logs import Place, is_called
-from trainyard_kube.client import ApiError
+from trainyard_kube.client import ApiError, Client
 from trainyard_kube.credentials import Credentials
 from trainyard_operator.core.decide.last_lines import Kept, Lines
 from trainyard_operator.core.status.display_state import State
 
 from ..cluster import connection, job_names, last_lines
-from ..cluster.logs import MOST, Logs, Source, Wanted
+from ..cluster.logs import MOST, OTHERS, Logs, Printed, Source, Wanted
 from ..cluster.observe import is_name
 from ..options import Context, Kubeconfig
 from ..output import FINE, REFUSED
 from ..printer import Printer
 from . import explain_logs
-
-_OTHERS: Final = 8
-"""Connections beside those of the logs."""
 
 
 def run(
@@ -80,7 +78,7 @@ def run(
             raise UserError(f"{name!r} is not a valid name of an object")
     if follow and previous:
         raise UserError("--previous prints what has ended: leave out --previous, or --follow")
-    wanted = Wanted(rank=rank, since=_seconds(since), tail=tail, previous=previous)
+    wanted = Wanted(rank=rank, since=seconds(since), tail=tail, previous=previous)
     credentials = connection.load_or_sandbox(kubeconfig, context)
     printer = Printer(out, grep, marked=rank is None)
     try:
@@ -93,7 +91,8 @@ def run(
         raise UserError(clean(f"{credentials.source}: {error}")) from error
 
 
-def _seconds(since: str | None) -> float | None:
+def seconds(since: str | None) -> float | None:
+    """The value of `--since`. Raises `UserError` for what is no duration."""
     try:
         return None if since is None else durations.seconds(since)
     except ValueError as error:
@@ -111,38 +110,64 @@ async def _print(
     follow: bool,
 ) -> int:
     within = namespace or credentials.namespace
-    async with connection.client(credentials, "logs", limit=MOST + _OTHERS) as client:
+    async with connection.client(credentials, "logs", limit=MOST + OTHERS) as client:
         logs = Logs(client, within, job, wanted)
         trainjob = await logs.trainjob()
         row, sources = jobs.row(trainjob), await logs.sources()
-        async with aclosing(logs.history(sources)) as history:
-            async for lines in history:
-                printer.show(lines)
-        if follow and not row.is_over:
+        goes_on = follow and not row.is_over
+        await show(logs.history(sources, goes_on=goes_on), printer)
+        if goes_on:
             if not sources:
                 print(clean(f"TrainJob {within}/{job} is {row.state}: waiting for its pods"), file=err)
-            async with aclosing(logs.follow(sources)) as lines_to_come:
-                async for lines in lines_to_come:
-                    printer.show(lines)
+            await show(logs.follow(sources), printer)
+            _say_unread(logs.unread, err)
             end = "gone" if logs.row is None or not logs.row.is_over else logs.row.state
             print(clean(f"TrainJob {within}/{job} is {end}"), file=err)
             return FINE
-        unread = [source for source in sources if source.unread]
-        read = {str(source.pod.place) for source in sources} - {str(source.pod.place) for source in unread}
-        if read:
-            for source in unread:
-                print(clean(f"Could not read rank {source.label}: {source.unread}"), file=err)
-        # Of a job that has failed, Kubernetes deletes the pods that still ran.
-        kept = await last_lines.kept(client, trainjob) if not read or row.state == State.FAILED else ""
-        places = _missing(kept, read, wanted) if isinstance(kept, Kept) else {}
-        if isinstance(kept, Kept) and places:
-            which = "Other pods of it" if read else "Its pods"
-            print(f"{which} are gone, or cannot be read. These are their last lines:", file=err)
-            printer.print(explain_logs.lines(msgspec.structs.replace(kept, pods=places)))
-        elif not read:
-            print(clean(_why_none(row, sources, kept)), file=err)
-            return REFUSED
-        return FINE
+        return await print_rest(client, trainjob, wanted, sources, printer=printer, err=err)
+
+
+async def show(lines: AsyncGenerator[Printed, None], printer: Printer) -> None:
+    """Print lines as they come."""
+    async with aclosing(lines) as printed:
+        async for batch in printed:
+            printer.show(batch)
+
+
+async def print_rest(
+    client: Client,
+    trainjob: Json,
+    wanted: Wanted,
+    sources: Sequence[Source],
+    *,
+    printer: Printer,
+    err: TextIO,
+) -> int:
+    """Say which of these logs could not be read, and print the last lines kept of pods that are gone.
+
+    Returns the exit code; 1: there is nothing of any.
+    """
+    row = jobs.row(trainjob)
+    unread = [source for source in sources if source.unread]
+    read = {str(source.pod.place) for source in sources} - {str(source.pod.place) for source in unread}
+    if read:
+        _say_unread(unread, err)
+    # Of a job that has failed, Kubernetes deletes the pods that still ran.
+    kept = await last_lines.kept(client, trainjob) if not read or row.state == State.FAILED else ""
+    places = _missing(kept, read, wanted) if isinstance(kept, Kept) else {}
+    if isinstance(kept, Kept) and places:
+        which = "Other pods of it" if read else "Its pods"
+        print(f"{which} are gone, or cannot be read. These are their last lines:", file=err)
+        printer.print(explain_logs.lines(msgspec.structs.replace(kept, pods=places)))
+    elif not read:
+        print(clean(_why_none(row, sources, kept)), file=err)
+        return REFUSED
+    return FINE
+
+
+def _say_unread(sources: Iterable[Source], err: TextIO) -> None:
+    for source in sources:
+        print(clean(f"Could not read rank {source.label}: {source.unread}"), file=err)
 
 
 def _missing(kept: Kept, read: Collection[str], wanted: Wanted) -> dict[str, Lines]:
