@@ -23,6 +23,7 @@ SAID = {
     "trainyard run --local": r"1 \| this is node 1",
     "trainyard logs hello --rank 0": "rank 0 of 2 says hello",
     "trainyard logs hello": "rank 1 of 2 says hello",
+    "trainyard attach hello": "rank 1 of 2 says hello",
     "trainyard explain hello": "TrainJob team-a/hello is complete",
     "kubectl create -f with-secret.yaml": "with-secret created",
 }

@@ -1,4 +1,4 @@
-"""`trainyard jobs` and `trainyard logs`, by a data scientist and by who may only look."""
+"""`trainyard jobs`, `logs` and `attach`, by a data scientist and by who may only look."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from tests.support.cluster import UNTIL_TOLD, Cluster, Object, finish, trainjob
+from tests.support.cluster import UNTIL_TOLD, Cluster, Object, finish, runtime, trainjob
 from tests.support.patience import LEARNED, eventually
 
 from .people import TRAINYARD, of, trainyard
@@ -162,3 +162,87 @@ def test_of_a_failed_job_whose_pods_are_gone_the_last_lines_are_printed(team_a: 
     assert answer.returncode == 0, answer.stderr
     assert answer.stderr == "Its pods are gone, or cannot be read. These are their last lines:\n"
     assert "  | no data" in answer.stdout.splitlines()
+
+
+# --- attach -------------------------------------------------------------------------
+
+
+def attaching(team_a: Cluster, person: str, job: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [TRAINYARD, "attach", job],
+        env=of(team_a, person),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Who was started in the background by a shell ignores it, and so would this.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    )
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+def test_a_job_is_attached_to_from_its_queue_to_its_exit_code(team_a: Cluster, person: str) -> None:
+    team_a.apply(queued("before", "900m", UNTIL_TOLD))
+    pod = running(team_a, "before")
+    team_a.apply(queued("attached", "500m", f"{COUNTS}exit 42"))
+    said(team_a, "attached", "QuotaReserved", "False")
+    with attaching(team_a, person, "attached") as attached:
+        try:
+            assert attached.stderr is not None
+            first = attached.stderr.readline()
+            finish(team_a, pod)
+            out, err = attached.communicate(timeout=LEARNED.now)
+        finally:
+            attached.kill()
+    assert first.startswith("TrainJob team-a/attached is Queued: QuotaShort: it is number 1 in "), first
+    assert (attached.returncode, out) == (42, "".join(f"0 | step {step}\n" for step in (1, 2, 3))), err
+    cause, step = err.splitlines()[-2:]
+    assert cause.startswith("TrainJob team-a/attached has failed: ")
+    assert step.startswith("Next step: ")
+
+
+def test_restarts_of_a_container_lose_and_double_no_line(team_a: Cluster) -> None:
+    """Its kubelet restarts it in its pod, at once and then after a pause."""
+    in_place = runtime(
+        "restarts-in-place",
+        kind="TrainingRuntime",
+        job={"backoffLimit": 6},
+        pod={
+            "terminationGracePeriodSeconds": 0,
+            "restartPolicy": "OnFailure",
+            "volumes": [{"name": "runs", "emptyDir": {}}],
+        },
+        container={"volumeMounts": [{"name": "runs", "mountPath": "/runs"}]},
+    )
+    count = "n=$(ls /runs | wc -l); touch /runs/$n"
+    job = trainjob("restarted", f'{count}; echo "run $n begins"; echo "run $n ends"; [ $n -ge 2 ]')
+    job["spec"]["runtimeRef"] = {"kind": "TrainingRuntime", "name": "restarts-in-place"}
+    team_a.apply(in_place)
+    team_a.apply(job)
+    with attaching(team_a, "ada", "restarted") as attached:
+        try:
+            out, err = attached.communicate(timeout=LEARNED.now)
+        finally:
+            attached.kill()
+    team_a.kubectl("delete", "trainjob", "restarted")
+    team_a.kubectl("delete", "trainingruntime", "restarts-in-place")
+    lines = [f"0 | run {run} {word}" for run in (0, 1, 2) for word in ("begins", "ends")]
+    assert (attached.returncode, out.splitlines()) == (0, lines), err
+
+
+def test_ctrl_c_leaves_the_job_running_and_whoever_comes_back_sees_how_it_ends(team_a: Cluster) -> None:
+    team_a.apply(trainjob("left", f"echo begun; {UNTIL_TOLD}"))
+    pod = running(team_a, "left")
+    with attaching(team_a, "ada", "left") as attached:
+        assert attached.stdout is not None
+        assert attached.stdout.readline() == "0 | begun\n"
+        attached.send_signal(signal.SIGINT)
+        out, err = attached.communicate(timeout=LEARNED.now)
+    assert (attached.returncode, out) == (130, "")
+    assert err.splitlines()[-1] == (
+        "TrainJob team-a/left is Running, and goes on. To come back: trainyard attach left"
+    )
+    finish(team_a, pod)
+    team_a.wait_for_condition("left", "Complete", within=LEARNED)
+    again = trainyard(team_a, "ada", "attach", "left")
+    assert (again.returncode, again.stdout) == (0, "0 | begun\n")
+    assert again.stderr.startswith("TrainJob team-a/left is complete: ")

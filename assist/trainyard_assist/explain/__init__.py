@@ -5,7 +5,7 @@ user. Pure: an `Observation` goes in, a `Diagnosis` comes out. `follow_ups`
 says what else to observe before that.
 """
 
-from .diagnose import explain
+from .diagnose import because, explain
 from .follow_ups import FollowUps, follow_ups
 from .model import Diagnosis, Finding, Observation, QueuePlace, Ref, State, Subject
 
@@ -18,6 +18,7 @@ __all__ = [
     "Ref",
     "State",
     "Subject",
+    "because",
     "explain",
     "follow_ups",
 ]

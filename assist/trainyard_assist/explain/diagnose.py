@@ -43,6 +43,15 @@ def explain(observation: Observation) -> Diagnosis:
     return _clean(diagnosis)
 
 
+def because(finding: Finding) -> str:
+    """The cause, by its name and in a sentence."""
+    ranks = ""
+    if finding.ranks:
+        plural = "node" if len(finding.ranks) == 1 else "nodes"
+        ranks = f"the others wait for {plural} {text.listed(finding.ranks)}: "
+    return f"{finding.cause}: {ranks}{finding.message}"
+
+
 def _unseen(observation: Observation, finding: Finding | None) -> dict[Subject, str]:
     """What could not be seen, and why: nodes, which few may see, only where they could change the answer."""
     unseen = dict(observation.unseen)
@@ -96,11 +105,7 @@ def _answer(observation: Observation, state: State, finding: Finding | None) -> 
     if finding is None:
         return f"{who} {_without_cause(observation, state)}."
     verb = "has failed" if state is State.FAILED else "is held up"
-    ranks = ""
-    if finding.ranks:
-        plural = "node" if len(finding.ranks) == 1 else "nodes"
-        ranks = f"the others wait for {plural} {text.listed(finding.ranks)}: "
-    return f"{who} {verb}: {finding.cause}: {ranks}{finding.message}"
+    return f"{who} {verb}: {because(finding)}"
 
 
 def _without_cause(observation: Observation, state: State) -> str:

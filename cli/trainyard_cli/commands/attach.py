@@ -1,0 +1,230 @@
+"""`trainyard attach`: a TrainJob from here on, its states and its logs, to its end and exit code.
+
+Called by `main`, which adds `command` to the application, and by whoever has
+just sent a TrainJob, who calls `attach`. Prints; `cluster.logs` and
+`cluster.attach` read the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+from contextlib import suppress
+from typing import Annotated, Final, TextIO
+
+import typer
+
+from trainyard_api.errors import UserError
+from trainyard_api.json_types import Json
+from trainyard_api.printable import clean
+from trainyard_assist import jobs
+from trainyard_assist.attach import exit_code
+from trainyard_assist.explain.read import uid
+from trainyard_kube.client import ApiError, Client
+from trainyard_kube.credentials import Credentials
+
+from ..cluster import connection, job_names
+from ..cluster.attach import States, end
+from ..cluster.logs import MOST, OTHERS, Logs, Wanted
+from ..cluster.observe import is_name
+from ..options import Context, Kubeconfig
+from ..output import REFUSED
+from .logs import Printer, print_rest, seconds, show
+
+LEFT: Final = 130
+"""The exit code after Ctrl-C, as shells have it: the job goes on, so none of its own would be true."""
+
+
+def run(
+    job: str,
+    *,
+    rank: str | None = None,
+    grep: str = "",
+    since: str | None = None,
+    namespace: str | None = None,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    out: TextIO | None = None,
+    err: TextIO | None = None,
+) -> int:
+    """Follow the TrainJob to its end; returns its exit code.
+
+    0: it is complete; if it has failed, the exit code of the rank that failed first, and 1 where nobody
+    knows that or the job was deleted; 130: the user has left, and the job goes on.
+
+    Args:
+        job: Its name.
+        rank: Only the log of this rank: its number, or its place (`launcher-0`); None: of all.
+        grep: Only the lines that have this text.
+        since: Of what was printed before, only the last so long (`10m`); None: all.
+        namespace: Its namespace; None: that of the context.
+        kubeconfig: None: KUBECONFIG or ~/.kube/config.
+        context: None: the current one.
+        out: Where the lines go.
+        err: Where the states go.
+
+    Raises:
+        UserError: There is no such TrainJob or rank, or the cluster could not be queried.
+    """
+    for name in (job, namespace):
+        if name is not None and not is_name(name):
+            raise UserError(f"{name!r} is not a valid name of an object")
+    wanted = Wanted(rank=rank, since=seconds(since))
+    options = {"--namespace": namespace, "--kubeconfig": kubeconfig, "--context": context}
+    again = [word for option, value in options.items() if value is not None for word in (option, value)]
+    try:
+        credentials = connection.load_or_sandbox(kubeconfig, context)
+    except KeyboardInterrupt:
+        return LEFT
+    return attach(credentials, namespace, job, wanted, again=again, grep=grep, out=out, err=err)
+
+
+def attach(
+    credentials: Credentials,
+    namespace: str | None,
+    job: str,
+    wanted: Wanted | None = None,
+    *,
+    again: list[str] | None = None,
+    grep: str = "",
+    out: TextIO | None = None,
+    err: TextIO | None = None,
+) -> int:
+    """The same for who knows the cluster already, such as a command that has just sent the TrainJob.
+
+    Args:
+        credentials: The cluster.
+        namespace: Of the TrainJob; None: that of the credentials.
+        job: Its name.
+        wanted: What of the logs is wanted; None: all.
+        again: The options with which the user finds the TrainJob again.
+        grep: Only the lines that have this text.
+        out: Where the lines go.
+        err: Where the states go.
+
+    Raises:
+        UserError: There is no such TrainJob or rank, or the cluster could not be queried.
+    """
+    out, err = out or sys.stdout, err or sys.stderr
+    within, wanted = namespace or credentials.namespace, wanted or Wanted()
+    say = _Voice(err)
+    states = States(say)
+    printer = Printer(out, grep, marked=wanted.rank is None)
+    try:
+        return asyncio.run(_attach(credentials, within, job, wanted, states=states, printer=printer, say=say))
+    except KeyboardInterrupt:
+        say(_left(within, job, states.row, again or []))
+        return LEFT
+    except ApiError as error:
+        raise UserError(clean(f"{credentials.source}: {error}")) from error
+
+
+class _Voice:
+    """Says what is no line of a log: each sentence on a line of its own."""
+
+    def __init__(self, err: TextIO) -> None:
+        self.err = err
+
+    def __call__(self, sentence: str) -> None:
+        print(clean(sentence), file=self.err, flush=True)
+
+
+def _left(namespace: str, job: str, row: jobs.Row | None, again: list[str]) -> str:
+    """What a user is told who leaves."""
+    stands = "is as it was" if row is None else f"is {row.state}{'' if row.is_over else ', and goes on'}"
+    words = shlex.join(["trainyard", "attach", job, *again])
+    return f"TrainJob {namespace}/{job} {stands}. To come back: {words}"
+
+
+async def _attach(
+    credentials: Credentials,
+    namespace: str,
+    job: str,
+    wanted: Wanted,
+    *,
+    states: States,
+    printer: Printer,
+    say: _Voice,
+) -> int:
+    async with connection.client(credentials, "attach", limit=MOST + OTHERS) as client:
+        logs = Logs(client, namespace, job, wanted, changed=states.heard, unanswered=states.unanswered)
+        trainjob = await logs.trainjob()
+        row = jobs.row(trainjob)
+        if row.is_over:
+            sources = await logs.sources()
+            await show(logs.history(sources), printer)
+            await print_rest(client, trainjob, wanted, sources, printer=printer, err=say.err)
+        else:
+            telling = asyncio.create_task(states.tell(client, row))
+            try:
+                sources = await logs.sources()
+                await show(logs.history(sources, goes_on=True), printer)
+                await show(logs.follow(sources), printer)
+            finally:
+                telling.cancel()
+                with suppress(asyncio.CancelledError):
+                    await telling
+            for source in logs.unread:
+                say(f"Could not read all of rank {source.label}: {source.unread}")
+        return await _end(client, namespace, job, trainjob, states=states, say=say)
+
+
+async def _end(
+    client: Client, namespace: str, job: str, trainjob: Json, *, states: States, say: _Voice
+) -> int:
+    """Say how it has ended; the exit code is the job's."""
+    how = await end(client, namespace, job, uid(trainjob), states.unanswered)
+    if how is None:
+        say(f"TrainJob {namespace}/{job} was deleted")
+        return REFUSED
+    observation, diagnosis = how
+    say(diagnosis.answer)
+    if diagnosis.finding is not None:
+        say(f"Next step: {diagnosis.finding.next_step}")
+    return exit_code(observation, diagnosis)
+
+
+def command(
+    job: Annotated[
+        str,
+        typer.Argument(help="Name of the TrainJob.", metavar="JOB", autocompletion=job_names.completed),
+    ],
+    *,
+    rank: Annotated[
+        str | None,
+        typer.Option(help="Only this rank: its number, or its place such as launcher-0.", metavar="N"),
+    ] = None,
+    grep: Annotated[str, typer.Option(help="Only lines with this text.", metavar="TEXT")] = "",
+    since: Annotated[
+        str | None,
+        typer.Option(help="Of what was printed before, only the last so long.", metavar="10m"),
+    ] = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option("--namespace", "-n", help="Namespace of the TrainJob; by default that of the context."),
+    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Follow a TrainJob to its end: its states, then its logs.
+
+    Says what the job waits for as `explain` does, and prints what all ranks print, over restarts and
+    cut connections. Ctrl-C leaves the job running: exit code 130. Else the exit code is the job's: 0
+    if it is complete, that of the rank that failed first, or 1. 2: the cluster could not be queried.
+
+    Example: trainyard attach my-training
+
+    Example: trainyard attach my-training --rank 0 --since 10m
+    """
+    raise typer.Exit(
+        run(
+            job,
+            rank=rank,
+            grep=grep,
+            since=since,
+            namespace=namespace,
+            kubeconfig=kubeconfig,
+            context=context,
+        )
+    )
