@@ -35,6 +35,9 @@ COMMANDS: Final = {
         "ports:command", "Forward ports of this machine to a rank of a TrainJob.", _DATA_SCIENTISTS
     ),
     "attach": Listed("attach:command", "Follow a TrainJob to its end.", _DATA_SCIENTISTS),
+    "attach": Listed(
+        "attach:command", "Follow a TrainJob to its end: its states, then its logs.", _DATA_SCIENTISTS
+    ),
     "explain": Listed(
         "explain:command", "Say why a TrainJob does not run, and the next step.", _DATA_SCIENTISTS
     ),

@@ -185,6 +185,7 @@ def test_a_job_is_attached_to_from_its_queue_to_its_exit_code(team_a: Cluster, p
     pod = running(team_a, "before")
     team_a.apply(queued("attached", "500m", f"{COUNTS}exit 42"))
     said(team_a, "attached", "QuotaReserved", "False")
+    eventually("it is queued", lambda: jobs(team_a, person).get("attached", {}).get("state") == "Queued")
     with attaching(team_a, person, "attached") as attached:
         try:
             assert attached.stderr is not None
