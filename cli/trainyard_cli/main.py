@@ -28,16 +28,10 @@ COMMANDS: Final = {
     "run": Listed("run:command", "Send a command as a TrainJob, after a plan.", _DATA_SCIENTISTS),
     "clone": Listed("clone:command", "Send a TrainJob once more, with other settings.", _DATA_SCIENTISTS),
     "jobs": Listed("jobs:command", "List TrainJobs: what runs, and what waits where.", _DATA_SCIENTISTS),
-    "logs": Listed("logs:command", "Print the logs of all ranks of a TrainJob.", _DATA_SCIENTISTS),
-    "exec": Listed("exec:command", "Open a shell where a rank of a TrainJob runs.", _DATA_SCIENTISTS),
-    "cp": Listed("cp:command", "Copy files from or to a rank of a TrainJob.", _DATA_SCIENTISTS),
-    "ports": Listed(
-        "ports:command", "Forward ports of this machine to a rank of a TrainJob.", _DATA_SCIENTISTS
-    ),
-    "attach": Listed("attach:command", "Follow a TrainJob to its end.", _DATA_SCIENTISTS),
     "attach": Listed(
         "attach:command", "Follow a TrainJob to its end: its states, then its logs.", _DATA_SCIENTISTS
     ),
+    "logs": Listed("logs:command", "Print the logs of all ranks of a TrainJob.", _DATA_SCIENTISTS),
     "explain": Listed(
         "explain:command", "Say why a TrainJob does not run, and the next step.", _DATA_SCIENTISTS
     ),
@@ -55,6 +49,11 @@ COMMANDS: Final = {
         "resume:command", "Let TrainJobs continue that somebody has suspended.", _DATA_SCIENTISTS
     ),
     "retry": Listed("retry:command", "Send a TrainJob again, as it was written.", _DATA_SCIENTISTS),
+    "exec": Listed("exec:command", "Open a shell where a rank of a TrainJob runs.", _DATA_SCIENTISTS),
+    "cp": Listed("cp:command", "Copy files from or to a rank of a TrainJob.", _DATA_SCIENTISTS),
+    "ports": Listed(
+        "ports:command", "Forward ports of this machine to a rank of a TrainJob.", _DATA_SCIENTISTS
+    ),
     "seff": Listed("seff:command", "Say what a TrainJob uses of what it asks for.", _DATA_SCIENTISTS),
     "dump": Listed("dump:command", "Collect what support needs to know of a TrainJob.", _DATA_SCIENTISTS),
     "runtimes": Listed("runtimes:app", "The catalog: what TrainJobs can run on.", _DATA_SCIENTISTS),

@@ -21,7 +21,7 @@ from trainyard_cli.cluster import logs, watched
 from trainyard_cli.cluster.attach import States
 from trainyard_cli.cluster.logs import Wanted
 from trainyard_cli.commands import attach as command
-from trainyard_cli.commands.logs import Printer
+from trainyard_cli.printer import Printer
 from trainyard_kube.credentials import Credentials
 
 COMPLETE = "TrainJob team/tj is complete: jobset ended.\n"

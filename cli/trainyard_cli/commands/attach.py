@@ -30,7 +30,8 @@ from ..cluster.logs import MOST, OTHERS, Logs, Wanted
 from ..cluster.observe import is_name
 from ..options import Context, Kubeconfig
 from ..output import REFUSED
-from .logs import Printer, print_rest, seconds, show
+from ..printer import Printer
+from .logs import print_rest, seconds, show
 
 LEFT: Final = 130
 """The exit code after Ctrl-C, as shells have it: the job goes on, so none of its own would be true."""
