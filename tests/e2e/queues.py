@@ -155,6 +155,8 @@ def two_flavors(platform: Cluster) -> Iterator[Cluster]:
     platform.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
     platform.apply(*queue_manifests.manifests(Queues.model_validate(settings)))
     yield from emptied(platform.within(name))
+    # It is called a tenant's, and has no quota as tenants have.
+    platform.kubectl("delete", "namespace", name)
 
 
 A = ({"kubernetes.io/os": "linux"}, ["only-a"])
