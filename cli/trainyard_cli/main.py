@@ -141,11 +141,13 @@ def main() -> None:
 def complete_for_kubectl() -> None:
     """Entry point of `kubectl_complete-trainyard`: the completions of the last argument, one a line."""
     words = ["trainyard", *sys.argv[1:]]
-    os.environ |= {
-        _COMPLETE: "complete_bash",
-        "COMP_WORDS": shlex.join(words),
-        "COMP_CWORD": str(max(1, len(words) - 1)),
-    }
+    os.environ.update(
+        {
+            _COMPLETE: "complete_bash",
+            "COMP_WORDS": shlex.join(words),
+            "COMP_CWORD": str(max(1, len(words) - 1)),
+        }
+    )
     main()
 
 

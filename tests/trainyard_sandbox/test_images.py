@@ -133,7 +133,10 @@ def test_what_another_checkout_has_put_in_the_place_of_an_image_is_put_right_bef
     assert (tmp_path / "copy" / "image").read_text() == "ours"
 
 
-def test_a_copy_of_the_store_has_its_own_databases_and_shares_what_is_in_images(tmp_path: Path) -> None:
+def test_a_copy_of_the_store_has_its_own_databases_and_shares_what_is_in_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path / "cache"))
     root = tmp_path / "store" / "root"
     database = root / "io.containerd.metadata.v1.bolt" / "meta.db"
     layer = root / "io.containerd.snapshotter.v1.overlayfs" / "snapshots" / "1" / "fs"
