@@ -17,6 +17,7 @@ from trainyard_api.documents import Document
 from trainyard_api.errors import FieldPath, InvalidFieldError, UserError
 from trainyard_api.json_types import Json
 from trainyard_operator.core.build import plugins
+from trainyard_operator.core.build.info import DEFAULT_SETTINGS
 from trainyard_operator.core.build.phases import Defaults
 from trainyard_operator.core.decide import revisions
 from trainyard_operator.core.model import Runtime, TrainJob
@@ -196,6 +197,22 @@ def with_trainjob_defaults(manifest: Json) -> Json:
             **reference,
         }
     return {**manifest, "spec": spec}
+
+
+def jobset(manifest: Json, runtime: Json) -> Json:
+    """The JobSet that the operator would build for a TrainJob.
+
+    Args:
+        manifest: The TrainJob.
+        runtime: Its runtime, as the API server returns it.
+
+    Raises:
+        InvalidFieldError: One of them is invalid.
+        UnsupportedPolicyError: The runtime has an ML policy that nobody implements.
+    """
+    job = trainjob_of(manifest, DEFAULT_NAMESPACE)
+    children = plugins.ALL.build(job, revisions.live(runtime), DEFAULT_SETTINGS)
+    return next(child for child in children if child["kind"] == names.JOBSET)
 
 
 def with_runtime_defaults(manifest: Json) -> Json:

@@ -18,11 +18,8 @@ from trainyard_api import json_reader, names, runtime_ref
 from trainyard_api.errors import FieldPath, InvalidFieldError, UserError
 from trainyard_api.json_types import Json, Manifest
 from trainyard_api.printable import clean
-from trainyard_operator.core.build import plugins
 from trainyard_operator.core.build.framework import UnsupportedPolicyError
-from trainyard_operator.core.build.info import DEFAULT_SETTINGS
 from trainyard_operator.core.build.plugins import torch
-from trainyard_operator.core.decide import revisions
 
 from . import offline
 
@@ -78,6 +75,13 @@ class Packed:
     branch: str = ""
     dirty: bool = False
     """Whether it has changes that the commit has not."""
+
+    @property
+    def origin(self) -> str:
+        """Its commit, in words; empty outside of git."""
+        branch = f" of {clean(self.branch)}" if self.branch else ""
+        changes = " with changes that it has not" if self.dirty else ""
+        return f"commit {clean(self.commit)[:_SHOWN]}{branch}{changes}" if self.commit else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,14 +269,10 @@ def _jobs(manifest: Json, runtime: Json, wrapper: Sequence[str]) -> Iterator[str
 
 def _replicated_jobs(manifest: Json, runtime: Json) -> Sequence[Json]:
     """Those of the JobSet that the operator would build."""
-    job = offline.trainjob_of(manifest, offline.DEFAULT_NAMESPACE)
     try:
-        children = plugins.ALL.build(job, revisions.live(runtime), DEFAULT_SETTINGS)
+        jobs: Sequence[Json] = offline.jobset(manifest, runtime)["spec"]["replicatedJobs"]
     except UnsupportedPolicyError as error:
-        raise WorkspaceError(f"runtime {clean(runtime_ref.of(job.spec).name)}: {error}") from error
-    jobs: Sequence[Json] = next(
-        child["spec"]["replicatedJobs"] for child in children if child["kind"] == names.JOBSET
-    )
+        raise WorkspaceError(f"runtime {clean(runtime_ref.of(manifest['spec']).name)}: {error}") from error
     return jobs
 
 

@@ -25,6 +25,14 @@ class Output(StrEnum):
     JSON = "json"
 
 
+class Form(StrEnum):
+    """How to print an answer, or the manifest that it is about."""
+
+    TEXT = "text"
+    YAML = "yaml"
+    JSON = "json"
+
+
 def write_json(value: Any, out: TextIO) -> None:
     """Print a value as a JSON document."""
     out.write(json.dumps(value, indent=2) + "\n")

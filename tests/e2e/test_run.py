@@ -39,14 +39,15 @@ def test_a_command_is_planned_sent_and_sent_again_with_other_settings(
 ) -> None:
     (tmp_path / "trainyard.yaml").write_text("nodes: 1\nenv: {NOTE: of the file}\n")
     words = ("--", "python", "-c", RANKS)
-    first = trainyard(team_a, "ada", tmp_path, "run", "--name", "ranks", "--nodes", "2", "--yes", *words)
+    options = ("--name", "ranks", "--nodes", "2", "--yes", "--detach")
+    first = trainyard(team_a, "ada", tmp_path, "run", *options, *words)
     assert first.returncode == 0, first.stderr
     assert first.stdout.startswith("TrainJob team-a/ranks\n  runtime    torch-distributed\n")
     assert "  command    torchrun --no_python python -c " in first.stdout
     assert "  nodes      2" in first.stdout
     assert "  queue      default; " in first.stdout
     assert "  admission  lets it in\n" in first.stdout
-    assert first.stdout.endswith("To follow it: trainyard logs ranks --follow\n")
+    assert first.stdout.endswith("To follow it: trainyard attach ranks\n")
     team_a.wait_for_condition("ranks", "Complete", within=LEARNED)
     assert {name: log.split() for name, log in team_a.logs("ranks").items()} == {
         f"ranks-node-0-{rank}": f"rank {rank} of 2 of the file".split() for rank in (0, 1)
@@ -54,12 +55,35 @@ def test_a_command_is_planned_sent_and_sent_again_with_other_settings(
     taken = trainyard(team_a, "ada", tmp_path, "run", "--name", "ranks", "--yes", *words)
     assert (taken.returncode, taken.stdout) == (2, "")
     assert taken.stderr.startswith("namespace team-a has a TrainJob ranks already: choose another --name")
-    again = trainyard(team_a, "ada", tmp_path, "clone", "ranks", "--nodes", "1", "--name", "one", "--yes")
+    again = trainyard(
+        team_a, "ada", tmp_path, "clone", "ranks", "--nodes", "1", "--name", "one", "--yes", "-d"
+    )
     assert again.returncode == 0, again.stderr
     assert "  changes    since ranks, " in again.stdout
     assert "             trainer.numNodes: 2 -> 1\n" in again.stdout
     team_a.wait_for_condition("one", "Complete", within=LEARNED)
     assert team_a.logs("one")["one-node-0-0"].split() == ["rank", "0", "of", "1", "of", "the", "file"]
+
+
+def test_a_folder_is_sent_and_followed_and_the_exit_code_is_the_jobs(team_a: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "words").write_text("words of the folder")
+    (tmp_path / ".env").write_text("TOKEN=1")
+    script = 'import os, sys\nprint(open("words").read(), os.path.exists(".env"), flush=True)\nsys.exit(7)\n'
+    (tmp_path / "train.py").write_text(script)
+    words = ("run", "--name", "folder", "--runtime", "plain", "--yes", "--", "python", "train.py")
+    followed = trainyard(team_a, "ada", tmp_path, *words)
+    assert followed.returncode == 7, followed.stderr
+    assert f"  workspace  {tmp_path}: 2 files, " in followed.stdout
+    assert "             .env has the name of a file with secrets: it is left out\n" in followed.stdout
+    assert "TrainJob team-a/folder is sent.\n" in followed.stdout
+    assert "0 | words of the folder False\n" in followed.stdout
+    assert "TrainJob team-a/folder has failed: " in followed.stderr
+    (tmp_path / "train.py").unlink()
+    command = ("--", "cat", "words")
+    copied = trainyard(team_a, "ada", tmp_path, "clone", "folder", "--name", "copied", "--yes", *command)
+    assert copied.returncode == 0, copied.stderr
+    assert "  workspace  that of folder\n" in copied.stdout
+    assert "0 | words of the folder" in copied.stdout
 
 
 def test_what_cannot_be_sent_is_told_and_nothing_is_sent(team_a: Cluster, tmp_path: Path) -> None:

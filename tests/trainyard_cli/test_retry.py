@@ -15,7 +15,7 @@ from tests.support.fake_api import FakeApi, status
 from tests.support.typed import typed
 from trainyard_cli.cluster import resend
 from trainyard_cli.commands import retry
-from trainyard_cli.commands.retry import Form
+from trainyard_cli.output import Form
 from trainyard_kube.client import Client, RetriableError
 
 JOBS = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/team/trainjobs"

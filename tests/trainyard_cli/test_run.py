@@ -1,11 +1,15 @@
 """`trainyard run` and `trainyard clone`: what they ask the cluster, what they say, and what they send."""
 
 import asyncio
+import base64
 import io
 import json
-from collections.abc import Callable
+import os
+import tarfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 import yaml
@@ -16,9 +20,9 @@ from tests.support.fake_api import run as run_test
 from tests.support.run_runtimes import runtime
 from trainyard_cli.cluster import run as cluster
 from trainyard_cli.commands import run as command
-from trainyard_cli.commands.run import Form
 from trainyard_cli.files import run_settings
 from trainyard_cli.main import exit_code
+from trainyard_cli.output import Form
 
 GROUP = "/apis/trainer.kubeflow.org/v1alpha1"
 JOBS = f"{GROUP}/namespaces/team/trainjobs"
@@ -71,12 +75,12 @@ Answer = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def run(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Answer:
     """Runs the command against an API server: the exit code, the output, and what is said."""
-    monkeypatch.setattr(command, "_suffix", iter(["x7k2f", "bbbbb", "ccccc", "ddddd"]).__next__)
+    monkeypatch.setattr(command, "_suffix", iter(["x7k2f", "bbbbb", *("ccccc",) * 9]).__next__)
 
     def answered(api: FakeApi, *words: str, **more: Any) -> tuple[int, str, str]:
         out, err = io.StringIO(), io.StringIO()
-        names = ("copied", "yes", "dry_run", "form", "ask", "namespace")
-        options = {name: more.pop(name) for name in names if name in more}
+        names = ("copied", "yes", "dry_run", "detach", "form", "ask", "namespace")
+        options = {"detach": True} | {name: more.pop(name) for name in names if name in more}
 
         def ask(url: str) -> int:
             config = tmp_path / "kubeconfig"
@@ -115,7 +119,7 @@ def test_a_command_is_planned_and_sent_as_a_plain_trainjob(run: Answer, folder: 
     api = Cluster()
     assert run(api, *WORDS, yes=True) == (
         0,
-        f"{PLAN}TrainJob team/train-x7k2f is sent.\nTo follow it: trainyard logs train-x7k2f --follow\n",
+        f"{PLAN}TrainJob team/train-x7k2f is sent.\nTo follow it: trainyard attach train-x7k2f\n",
         "",
     )
     [job] = api.sent.values()
@@ -178,7 +182,7 @@ def test_settings_of_the_folder_the_script_and_the_command_line_are_joined(run: 
     (folder / "trainyard.yaml").write_text("nodes: 1\ngpus: 8\nenv: {A: file}\n")
     (folder / "train.py").write_text("#!/usr/bin/python\n#TRAINYARD --nodes 2 --env A=head\nprint()\n")
     api = Cluster()
-    assert run(api, *WORDS, yes=True, nodes=3)[0] == 0
+    assert run(api, *WORDS, yes=True, nodes=3, workspace="")[0] == 0
     [job] = api.sent.values()
     amounts = {"nvidia.com/gpu": "8"}
     assert job["spec"]["trainer"] == {
@@ -264,9 +268,7 @@ def test_a_generated_name_that_is_taken_meanwhile_is_generated_again(run: Answer
         return True
 
     _, out, _ = run(api, *WORDS, ask=taken)
-    assert out.endswith(
-        "TrainJob team/train-bbbbb is sent.\nTo follow it: trainyard logs train-bbbbb --follow\n"
-    )
+    assert out.endswith("TrainJob team/train-bbbbb is sent.\nTo follow it: trainyard attach train-bbbbb\n")
 
 
 def test_what_admission_answers_is_in_the_plan(run: Answer) -> None:
@@ -498,9 +500,175 @@ def test_what_is_stored_is_printed_as_a_document(run: Answer) -> None:
     code, out, err = run(api, *WORDS, yes=True, form=Form.JSON)
     [job] = api.sent.values()
     assert (code, json.loads(out)) == (0, job)
-    assert err.endswith(
-        "TrainJob team/train-x7k2f is sent.\nTo follow it: trainyard logs train-x7k2f --follow\n"
+    assert err.endswith("TrainJob team/train-x7k2f is sent.\nTo follow it: trainyard attach train-x7k2f\n")
+
+
+# --- its folder ---------------------------------------------------------------------
+
+SECRETS = "/api/v1/namespaces/team/secrets"
+WRAPPED = ["sh", "-c", ANY, "trainyard", "torchrun", "train.py"]
+
+
+def unpacked(secret: dict[str, Any]) -> list[str]:
+    """The names of the files in a Secret with a workspace."""
+    archive = base64.b64decode(secret["data"]["workspace.tar.gz"])
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        return tar.getnames()
+
+
+def workspaces(api: FakeApi) -> dict[str, list[str]]:
+    """Of each Secret with a workspace its owner and the files in it."""
+    return {
+        body["metadata"]["ownerReferences"][0]["name"]: unpacked(body)
+        for path, body in api.objects.items()
+        if path.startswith(f"{SECRETS}/") and "-workspace-" in path
+    }
+
+
+def test_a_script_of_the_folder_takes_the_folder_along(run: Answer, folder: Path) -> None:
+    (folder / "train.py").write_text("print(1)\n")
+    api = Cluster()
+    code, out, err = run(api, *WORDS, yes=True)
+    assert (code, err) == (0, "")
+    assert out.replace(str(folder), "FOLDER") == (
+        PLAN.replace(
+            "  nodes      1\n",
+            "  workspace  FOLDER: 1 file, 9 bytes\n"
+            "             the script is in this folder; --no-workspace leaves the folder here\n"
+            "  nodes      1\n",
+        )
+        + "TrainJob team/train-x7k2f is sent.\nTo follow it: trainyard attach train-x7k2f\n"
     )
+    assert api.objects[f"{JOBS}/train-x7k2f"]["spec"]["trainer"] == {"command": WRAPPED}
+    assert workspaces(api) == {"train-x7k2f": ["train.py"]}
+    assert run(api, *WORDS, yes=True, workspace="", name="plain")[0] == 0
+    assert api.objects[f"{JOBS}/plain"]["spec"]["trainer"] == {"command": ["torchrun", "train.py"]}
+    assert list(workspaces(api)) == ["train-x7k2f"]
+
+
+@pytest.mark.parametrize("script", ["/train.py", "../train.py", "missing.py"])
+def test_a_script_that_is_elsewhere_takes_no_folder_along(run: Answer, folder: Path, script: str) -> None:
+    (folder.parent / "train.py").write_text("")
+    _, out, _ = run(Cluster(), "python", script, dry_run=True)
+    assert "workspace" not in out
+
+
+def test_a_folder_that_is_named_travels_with_any_command(run: Answer, folder: Path) -> None:
+    (folder / "code").mkdir()
+    (folder / "code" / "train.py").write_text("#TRAINYARD --env A=head\n")
+    (folder / "trainyard.yaml").write_text("workspace: code\n")
+    api = Cluster()
+    code, out, _ = run(api, "sh", "-c", "python train.py", yes=True, name="named")
+    assert (code, f"  workspace  {folder / 'code'}: 1 file, 24 bytes\n  nodes" in out) == (0, True)
+    assert workspaces(api) == {"named": ["train.py"]}
+    _, out, _ = run(api, *WORDS, dry_run=True)
+    assert "  variables  A\n" in out
+
+
+def test_what_looks_like_a_secret_is_asked_about_and_left_out_where_nobody_is(
+    run: Answer, folder: Path
+) -> None:
+    (folder / "train.py").write_text("")
+    (folder / ".env").write_text("TOKEN=1")
+    questions: list[str] = []
+
+    def yes(question: str) -> bool:
+        questions.append(question)
+        return True
+
+    api = Cluster()
+    assert run(api, *WORDS, ask=yes, name="asked")[0] == 0
+    looks = ".env has the name of a file with secrets"
+    assert questions == [
+        f"Some files of the folder look like secrets:\n  {looks}\nSend them too?",
+        "Send it?",
+    ]
+    _, out, _ = run(api, *WORDS, yes=True, name="quiet")
+    assert f"             {looks}: it is left out\n" in out
+    assert workspaces(api) == {"asked": [".env", "train.py"], "quiet": ["train.py"]}
+
+
+def test_a_folder_that_cannot_travel_is_told_with_the_way_out(run: Answer, folder: Path) -> None:
+    (folder / "train.py").write_text("")
+    (folder / "model").write_bytes(os.urandom(800 * 1024))
+    api = Cluster()
+    code, out, err = run(api, *WORDS, yes=True)
+    assert (code, out, api.requests) == (2, "", [])
+    assert err.endswith("\nTo send the command without the folder: --no-workspace\n")
+    assert run(api, *WORDS, yes=True, workspace="none") == (
+        2,
+        "",
+        f"{folder / 'none'}: there is no such folder\n",
+    )
+
+
+def test_a_dry_run_prints_the_secret_too(run: Answer, folder: Path) -> None:
+    (folder / "train.py").write_text("")
+    api = Cluster()
+    _, out, _ = run(api, *WORDS, dry_run=True, form=Form.YAML)
+    job, secret = yaml.safe_load_all(out)
+    assert (job["kind"], secret["kind"], unpacked(secret)) == ("TrainJob", "Secret", ["train.py"])
+    _, out, _ = run(api, *WORDS, dry_run=True, form=Form.JSON)
+    assert [item["kind"] for item in json.loads(out)["items"]] == ["TrainJob", "Secret"]
+
+
+def test_the_folder_has_no_part_in_what_has_changed_but_its_content(run: Answer, folder: Path) -> None:
+    (folder / "train.py").write_text("1\n")
+    api = Cluster()
+    run(api, *WORDS, yes=True)
+    _, out, _ = run(api, *WORDS, dry_run=True)
+    assert "  changes    none since train-x7k2f, " in out
+    (folder / "train.py").write_text("2\n")
+    _, out, _ = run(api, *WORDS, dry_run=True)
+    [change] = out[out.index("  changes    since train-x7k2f, ") :].splitlines()[1:]
+    assert change.startswith("             workspace: sha256:")
+
+
+def test_a_copy_takes_the_folder_of_its_model_along(run: Answer, folder: Path) -> None:
+    (folder / "train.py").write_text("1\n")
+    api = Cluster()
+    run(api, *WORDS, yes=True, name="model")
+    (folder / "train.py").unlink()
+    code, out, err = run(api, copied="model", yes=True, name="copy", nodes=2)
+    assert (code, err) == (0, "")
+    assert "  workspace  that of model\n" in out
+    changes = out[out.index("  changes    since model, ") :].splitlines()[1:-2]
+    assert changes == ["             trainer.numNodes: nothing -> 2"]
+    assert workspaces(api) == {"model": ["train.py"], "copy": ["train.py"]}
+    assert run(api, copied="model", yes=True, name="bare", workspace="")[0] == 0
+    spec = api.objects[f"{JOBS}/bare"]["spec"]
+    assert (spec["trainer"], "runtimePatches" in spec) == ({"command": ["torchrun", "train.py"]}, False)
+
+
+# --- after it is sent ---------------------------------------------------------------
+
+
+class Ends(Cluster):
+    """Where each TrainJob has failed, or is complete, as soon as it is sent."""
+
+    how = "Complete"
+
+    def put(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        condition = {"type": self.how, "status": "True", "reason": "Ended", "message": "it has ended"}
+        status = {"status": {"conditions": [condition]}} if path.startswith(JOBS) else {}
+        return super().put(path, {**body, **status})
+
+
+def test_it_is_followed_to_its_end_and_the_exit_code_is_the_jobs(run: Answer) -> None:
+    api = Ends()
+    code, out, err = run(api, *WORDS, yes=True, detach=False)
+    assert (code, out) == (0, f"{PLAN}TrainJob team/train-x7k2f is sent.\n")
+    assert err.endswith("\nTrainJob team/train-x7k2f is complete: it has ended.\n")
+    api.how = "Failed"
+    code, _, err = run(api, *WORDS, yes=True, detach=False)
+    assert (code, "\nTrainJob team/train-bbbbb has failed: " in err) == (1, True)
+
+
+def test_a_document_is_not_followed(run: Answer) -> None:
+    api = Ends()
+    api.how = "Failed"
+    code, out, _ = run(api, *WORDS, yes=True, detach=False, form=Form.JSON)
+    assert (code, json.loads(out)["kind"]) == (0, "TrainJob")
 
 
 def test_a_folder_has_a_label_of_its_own(tmp_path: Path) -> None:

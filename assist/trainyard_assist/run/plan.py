@@ -17,6 +17,7 @@ from ..explain import read
 from ..explain.model import QueuePlace
 from ..explain.queue_place import NAMED
 from ..explain.text import duration, listed
+from ..workspace import without_workspace
 from .runtime import Runtime
 
 MOST_CHANGES: Final = 20
@@ -48,6 +49,10 @@ class Draft:
     trainjob: Json
     runtime: Runtime
     queue: Queue
+    secret: Json | None = None
+    """What holds its workspace, without its owner; None if it has none."""
+    workspace: Sequence[str] = ()
+    """What to say of its workspace; nothing if it has none."""
     refusal: str = ""
     """Why admission refuses it; empty if it does not."""
     warnings: Sequence[str] = ()
@@ -74,11 +79,13 @@ def lines(draft: Draft, now: datetime) -> Iterator[str]:
 
 
 def _rows(draft: Draft, now: datetime) -> Iterator[tuple[str, str]]:
-    trainer = read.at(draft.trainjob, "spec", "trainer") or {}
+    trainer = read.at(without_workspace(draft.trainjob), "spec", "trainer") or {}
     kind = f" ({draft.runtime.kind})" if draft.runtime.kind == names.TRAINING_RUNTIME else ""
     yield "runtime", f"{draft.runtime.name}{kind}"
     yield "image", trainer.get("image") or read.text(draft.runtime.container, "image") or "none is named"
     yield "command", _command(trainer, draft.runtime)
+    for index, sentence in enumerate(draft.workspace):
+        yield "" if index else "workspace", sentence
     yield "nodes", _nodes(trainer, draft.runtime)
     if env := read.objects(trainer, "env"):
         yield "variables", listed((_variable(variable) for variable in env), most=10)

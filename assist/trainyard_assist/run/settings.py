@@ -73,6 +73,8 @@ class Settings(StrictModel):
     secrets: list[Annotated[str, Field(pattern=_WITH_KEY)]] = Field(default=[], max_length=MOST_VARIABLES)
     """Of the namespace: their keys are variables, or the one key after a colon."""
     command: list[Text] = Field(default=[], max_length=MOST_VARIABLES)
+    workspace: Text | None = None
+    """The folder that travels with it, from the one that it is run in; empty for none."""
 
 
 class SettingsError(UserError, ValueError):

@@ -12,6 +12,7 @@ from trainyard_api import names, runtime_ref
 from trainyard_api.json_types import Json
 
 from ..explain import read
+from ..workspace import without_workspace
 from . import starters
 from .runtime import Runtime
 from .settings import Settings
@@ -99,13 +100,19 @@ def trainjob(
 
 
 def comparable(trainjob: Json) -> dict[str, Any]:
-    """What a TrainJob asks for, without what others write into it: to compare two of them."""
-    labels = read.texts(trainjob, "metadata", "labels")
+    """What a TrainJob asks for, without what others write into it: to compare two of them.
+
+    Raises:
+        InvalidFieldError: It is no TrainJob where a workspace is looked for.
+    """
+    labels, annotations = (read.texts(trainjob, "metadata", part) for part in ("labels", "annotations"))
     return {
         "runtime": runtime_ref.of(read.at(trainjob, "spec") or {}).shown(),
         "queue": labels.get(names.QUEUE_LABEL, ""),
         "priority": labels.get(names.PRIORITY_CLASS_LABEL, ""),
-        **_copied_spec(trainjob),
+        "workspace": annotations.get(names.WORKSPACE, ""),
+        "commit": annotations.get(names.GIT_COMMIT_ANNOTATION, ""),
+        **_copied_spec(without_workspace(trainjob)),
     }
 
 

@@ -24,6 +24,7 @@ from trainyard_assist.run.plan import Draft, Queue
 from trainyard_assist.run.runtime import Runtime
 from trainyard_assist.run.settings import Settings
 from trainyard_assist.run.trainjob import base_name, comparable, trainjob
+from trainyard_assist.workspace import Objects, Packed, with_workspace, without_workspace
 from trainyard_delivery import shown
 from trainyard_delivery.drift import paths
 from trainyard_delivery.drift.differences import ABSENT, differences
@@ -37,7 +38,7 @@ from trainyard_kube.client import (
 )
 from trainyard_kube.resources import LOCAL_QUEUES, PRIORITY_CLASSES, RUNTIMES, SECRETS, TRAINJOBS
 
-from . import job_names
+from . import job_names, workspace
 from .lists import undecoded
 from .observe import expected
 
@@ -64,6 +65,10 @@ class Request:
     """The label of the folder that it is run from; empty for none."""
     copied: str = ""
     """The TrainJob that it is a copy of; empty for none."""
+    packed: Packed | None = None
+    """The folder that travels with it; None for none, or for that of the TrainJob that it is a copy of."""
+    remarks: tuple[str, ...] = ()
+    """What to say of that folder."""
 
 
 async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Draft:
@@ -76,6 +81,7 @@ async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Dr
 
     Raises:
         UserError: The cluster lacks what the TrainJob names, or its user a right.
+        InvalidFieldError: What the cluster has is no TrainJob or runtime.
         ApiError: The API server does not answer.
     """
     settings, namespace = request.settings, request.namespace
@@ -83,15 +89,18 @@ async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Dr
     runtime = await _runtime(client, namespace, settings, copied)
     secret_keys, remarks = await _secret_keys(client, namespace, settings.secrets)
     base = base_name(settings.command, request.copied)
-    manifest = trainjob(
+    packed, about = await _packed(client, request, copied)
+    plain = trainjob(
         settings,
         runtime,
         namespace=namespace,
         name=settings.name or f"{base}-{request.suffix()}",
         folder=request.folder,
         secret_keys=secret_keys,
-        copied=copied,
+        copied=None if copied is None else without_workspace(copied),
     )
+    objects = with_workspace(plain, packed, runtime.manifest, request.suffix()) if packed else None
+    manifest = plain if objects is None else objects.trainjob
     refusal = await _refusal(client, manifest)
     warnings = tuple(dict.fromkeys(warnings))
     queue, last = await asyncio.gather(
@@ -99,6 +108,8 @@ async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Dr
     )
     return Draft(
         trainjob=manifest,
+        secret=None if objects is None else objects.secret,
+        workspace=about,
         runtime=runtime,
         queue=queue,
         refusal=refusal,
@@ -109,18 +120,21 @@ async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Dr
     )
 
 
-async def send(client: Client, manifest: Json, new_name: Callable[[], str] | None) -> dict[str, Any]:
-    """Create the TrainJob; returns it as it is stored.
+async def send(client: Client, draft: Draft, new_name: Callable[[], str] | None) -> dict[str, Any]:
+    """Create the TrainJob, with its workspace if it has one; returns it as it is stored.
 
     Args:
         client: Whose rights are used.
-        manifest: What to send.
+        draft: What to send.
         new_name: Another generated name, where this one is taken meanwhile; None if its user gave it.
 
     Raises:
         UserError: It was not sent; or nobody knows whether it was, and how to see that.
     """
+    manifest = draft.trainjob
     namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+    if draft.secret is not None:
+        return await workspace.send(client, namespace, Objects(dict(manifest), dict(draft.secret)))
     for attempt in range(TRIES):
         try:
             return await client.create(TRAINJOBS.path(namespace), manifest)
@@ -161,6 +175,18 @@ async def _copied(client: Client, namespace: str, job: str) -> Json:
         raise await job_names.not_found(client, namespace, job, error) from error
     except ApiError as error:
         raise _not_allowed(error, f"get TrainJob {job}", namespace) from error
+
+
+async def _packed(
+    client: Client, request: Request, copied: Json | None
+) -> tuple[Packed | None, tuple[str, ...]]:
+    """The folder that travels with it, else that of what it copies; and what to say of it."""
+    if request.packed is not None or copied is None or request.settings.workspace is not None:
+        return request.packed, request.remarks
+    packed = await workspace.fetch(client, request.namespace, copied)
+    if packed is None:
+        return None, ()
+    return packed, ("; ".join(filter(None, (f"that of {request.copied}", packed.origin))),)
 
 
 async def _runtime(client: Client, namespace: str, settings: Settings, copied: Json | None) -> Runtime:

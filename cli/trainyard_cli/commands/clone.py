@@ -11,8 +11,8 @@ import typer
 
 from ..cluster import job_names
 from ..options import Context, Kubeconfig
+from ..output import Form
 from . import run
-from .run import Form
 
 
 def command(
@@ -33,8 +33,11 @@ def command(
     image: run.Image = None,
     env: run.Env = None,
     secret: run.Secrets = None,
+    workspace: run.OfWorkspace = None,
+    no_workspace: run.NoWorkspace = False,
     yes: run.Yes = False,
     dry_run: run.DryRun = False,
+    detach: run.Detach = False,
     namespace: run.Namespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -42,9 +45,10 @@ def command(
 ) -> None:
     """Send a TrainJob once more, with other settings.
 
-    The new one has all that the old one says, changed by the options, and a name of its own. As
-    `trainyard run`, it says first what it gets and in what it differs, and asks. Exit code 1: it is
-    refused, or nobody said yes; 2: a setting is wrong, or the cluster could not be queried.
+    The new one has all that the old one says, with its folder, changed by the options, and a name of
+    its own. As `trainyard run`, it says first what it gets and in what it differs, asks, and follows
+    it. The exit code is the job's; 1: it is refused, or nobody said yes; 2: a setting is wrong, or
+    the cluster could not be queried.
 
     Example: trainyard clone my-training --nodes 4
 
@@ -65,10 +69,12 @@ def command(
                 "image": image,
                 "env": env,
                 "secret": secret,
+                "workspace": run.of_workspace(workspace, none=no_workspace),
             },
             copied=job,
             yes=yes,
             dry_run=dry_run,
+            detach=detach,
             form=output,
             ask=run.ask_on_terminal(),
             namespace=namespace,

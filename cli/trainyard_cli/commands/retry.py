@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, TextIO
 
@@ -28,18 +27,10 @@ from ..cluster import connection, job_names
 from ..cluster.resend import Resending, Stage
 from ..files import unsent
 from ..options import Context, Kubeconfig
-from ..output import CANNOT_ASK, FINE, REFUSED, Output
+from ..output import CANNOT_ASK, FINE, REFUSED, Form, Output
 from . import answers
 
 VERB: Final = "retry"
-
-
-class Form(StrEnum):
-    """How to print the answer, or with --dry-run the manifest."""
-
-    TEXT = "text"
-    JSON = "json"
-    YAML = "yaml"
 
 
 def run(

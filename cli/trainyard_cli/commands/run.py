@@ -1,8 +1,8 @@
 """`trainyard run`: a command and a few settings become a TrainJob, after a plan and a yes.
 
 Called by `main`, which adds `command` to the application, and by `clone`. Prints
-and asks; `cluster.run` drafts and sends the TrainJob, and `trainyard_assist.run`
-makes it.
+and asks; `run_workspace` packs its folder, `cluster.run` drafts and sends the
+TrainJob, `trainyard_assist.run` makes it, and `attach` follows it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ import secrets
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, TextIO
 
 import typer
 
 from trainyard_api import documents
-from trainyard_api.errors import UserError
+from trainyard_api.errors import InvalidFieldError, UserError
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 from trainyard_assist.run import plan, settings
@@ -34,17 +33,10 @@ from ..cluster import run as cluster
 from ..cluster.observe import is_name
 from ..files import run_settings
 from ..options import Context, Kubeconfig
-from ..output import FINE, REFUSED, write_json
+from ..output import FINE, REFUSED, Form, write_json
+from . import attach, run_workspace
 
 _HERE: Final = Path()
-
-
-class Form(StrEnum):
-    """How to print what is sent."""
-
-    TEXT = "text"
-    YAML = "yaml"
-    JSON = "json"
 
 
 def run(
@@ -54,6 +46,7 @@ def run(
     copied: str = "",
     yes: bool = False,
     dry_run: bool = False,
+    detach: bool = False,
     form: Form = Form.TEXT,
     ask: Callable[[str], bool] | None = None,
     folder: Path = _HERE,
@@ -63,9 +56,10 @@ def run(
     out: TextIO | None = None,
     err: TextIO | None = None,
 ) -> int:
-    """Plan a TrainJob, and send it once its user has said yes; returns the exit code.
+    """Plan a TrainJob, send it once its user has said yes, and follow it; returns the exit code.
 
-    0: it is sent, or was only planned; 1: admission refuses it, or nobody has said yes.
+    That of the TrainJob, as `attach` has it. Of one that is not followed, 0: it is sent, or was only planned;
+    1: admission refuses it, or nobody has said yes.
 
     Args:
         words: Its command; none for that of `trainyard.yaml`, of the runtime or of `copied`.
@@ -73,7 +67,9 @@ def run(
         copied: The TrainJob that it is a copy of; empty for none. A copy has no settings of the folder.
         yes: Send it without a question.
         dry_run: Send nothing.
-        form: YAML and JSON print the TrainJob: what is stored or, of a dry run, what would be sent.
+        detach: Send it, and do not follow it.
+        form: YAML and JSON print the TrainJob, and do not follow it: what is stored or, of a dry run, what
+            would be sent.
         ask: The answer to a question; None where nobody can be asked.
         folder: Where it is run.
         namespace: Its namespace; None: that of the context.
@@ -94,19 +90,27 @@ def run(
         raise UserError("nobody can be asked here: --yes sends it, --dry-run only plans it")
     chosen = _settings(words, options, folder, is_copy=bool(copied))
     credentials = connection.load(kubeconfig, context)
-    request = cluster.Request(
-        namespace=namespace or credentials.namespace,
-        settings=chosen,
-        suffix=_suffix,
-        folder="" if copied else run_settings.label(folder),
-        copied=copied,
-    )
     try:
+        workspace = run_settings.workspace(folder, chosen, is_copy=bool(copied))
+        is_named = chosen.workspace is not None
+        asked = None if yes or dry_run else ask
+        packed, remarks = (
+            (None, ()) if workspace is None else run_workspace.packed(workspace, asked, is_named=is_named)
+        )
+        request = cluster.Request(
+            namespace=namespace or credentials.namespace,
+            settings=chosen,
+            suffix=_suffix,
+            folder="" if copied else run_settings.label(folder),
+            copied=copied,
+            packed=packed,
+            remarks=remarks,
+        )
         draft, lines = asyncio.run(_draft(credentials, request))
         talk.writelines(f"{line}\n" for line in lines)
         talk.flush()
         if dry_run:
-            _print(draft.trainjob, form, out)
+            _print([draft.trainjob, *([draft.secret] if draft.secret else [])], form, out)
         if draft.refusal or dry_run:
             return REFUSED if draft.refusal else FINE
         if not yes and not (ask is not None and ask("Send it?")):
@@ -117,17 +121,25 @@ def run(
         return REFUSED
     except ApiError as error:
         raise UserError(clean(f"{credentials.source}: {error}")) from error
-    where = _where(namespace, kubeconfig, context)
+    again = _again(namespace, kubeconfig, context)
     try:
-        stored = asyncio.run(_send(credentials, draft.trainjob, is_generated=not chosen.name))
+        stored = asyncio.run(_send(credentials, draft, is_generated=not chosen.name))
     except KeyboardInterrupt:
         name = draft.trainjob["metadata"]["name"]
-        print(f"Interrupted: TrainJob {name} may have been sent. Look: trainyard jobs{where}", file=err)
+        look = shlex.join(["trainyard", "jobs", *again])
+        may_be_there = f"TrainJob {name} may have been sent. Look: {look}"
+        gone = f"nothing of TrainJob {name} is left"
+        print(f"Interrupted: {gone if draft.secret else may_be_there}", file=err)
         return REFUSED
     except ApiError as error:
         raise UserError(clean(f"{credentials.source}: nothing has been sent: {error}")) from error
-    _print(stored, form, out)
-    return _followed(stored, talk, where)
+    _print([stored], form, out)
+    name, within = stored["metadata"]["name"], stored["metadata"]["namespace"]
+    print(clean(f"TrainJob {within}/{name} is sent."), file=talk, flush=True)
+    if detach or form is not Form.TEXT:
+        print(clean(f"To follow it: {shlex.join(['trainyard', 'attach', name, *again])}"), file=talk)
+        return FINE
+    return attach.attach(credentials, within, name, again=again, out=out, err=err)
 
 
 def _settings(words: Sequence[str], options: Mapping[str, Any], folder: Path, *, is_copy: bool) -> Settings:
@@ -136,7 +148,8 @@ def _settings(words: Sequence[str], options: Mapping[str, Any], folder: Path, *,
     if is_copy:
         return of_line
     of_folder = run_settings.of_folder(folder)
-    of_script = run_settings.of_script(folder, of_line.command or of_folder.command)
+    home = folder / (of_line.workspace or of_folder.workspace or "")
+    of_script = run_settings.of_script(home, of_line.command or of_folder.command)
     return settings.merged([of_folder, of_script, of_line])
 
 
@@ -147,36 +160,33 @@ def _suffix() -> str:
 async def _draft(credentials: Credentials, request: cluster.Request) -> tuple[Draft, list[str]]:
     warnings: list[str] = []
     async with connection.client(credentials, "run", warned=warnings.append) as client:
-        draft = await cluster.draft(client, request, warnings)
-        return draft, list(plan.lines(draft, client.time.now()))
+        try:
+            draft = await cluster.draft(client, request, warnings)
+            return draft, list(plan.lines(draft, client.time.now()))
+        except InvalidFieldError as error:
+            raise UserError(clean(str(error))) from error
 
 
-async def _send(credentials: Credentials, trainjob: Json, *, is_generated: bool) -> dict[str, Any]:
-    base = trainjob["metadata"]["name"][:-SUFFIX_LENGTH]
+async def _send(credentials: Credentials, draft: Draft, *, is_generated: bool) -> dict[str, Any]:
+    base = draft.trainjob["metadata"]["name"][:-SUFFIX_LENGTH]
     async with connection.client(credentials, "run") as client:
-        return await cluster.send(client, trainjob, (lambda: f"{base}{_suffix()}") if is_generated else None)
+        return await cluster.send(client, draft, (lambda: f"{base}{_suffix()}") if is_generated else None)
 
 
-def _followed(stored: Json, talk: TextIO, where: str) -> int:
-    """Say how to follow it."""
-    metadata = stored["metadata"]
-    print(clean(f"TrainJob {metadata['namespace']}/{metadata['name']} is sent."), file=talk)
-    print(clean(f"To follow it: trainyard logs {metadata['name']} --follow{where}"), file=talk)
-    return FINE
-
-
-def _where(namespace: str | None, kubeconfig: str | None, context: str | None) -> str:
+def _again(namespace: str | None, kubeconfig: str | None, context: str | None) -> list[str]:
     """The options that lead another command to the same place."""
     given = (("-n", namespace), ("--kubeconfig", kubeconfig), ("--context", context))
-    return "".join(f" {option} {shlex.quote(value)}" for option, value in given if value)
+    return [word for option, value in given if value for word in (option, value)]
 
 
-def _print(trainjob: Json, form: Form, out: TextIO) -> None:
+def _print(manifests: Sequence[Json], form: Form, out: TextIO) -> None:
     match form:
         case Form.YAML:
-            out.write(documents.dump([trainjob]))
+            out.write(documents.dump(manifests))
+        case Form.JSON if len(manifests) == 1:
+            write_json(manifests[0], out)
         case Form.JSON:
-            write_json(trainjob, out)
+            write_json({"apiVersion": "v1", "kind": "List", "items": manifests}, out)
         case Form.TEXT:
             pass
 
@@ -230,14 +240,31 @@ Secrets = Annotated[
         metavar="NAME",
     ),
 ]
+OfWorkspace = Annotated[
+    str | None,
+    typer.Option(
+        help="Send this folder too, and start the command there; by default the one that you are in, "
+        "if the script of the command is there.",
+        metavar="DIR",
+    ),
+]
+NoWorkspace = Annotated[bool, typer.Option("--no-workspace", help="Send no folder.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Send it without asking.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only plan: send nothing.")]
+Detach = Annotated[bool, typer.Option("--detach", "-d", help="Send it, and do not follow it.")]
 Namespace = Annotated[
     str | None, typer.Option("--namespace", "-n", help="Namespace; by default that of the context.")
 ]
 OfForm = Annotated[
     Form, typer.Option("--output", "-o", help="Print the TrainJob, which may be applied with kubectl.")
 ]
+
+
+def of_workspace(workspace: str | None, *, none: bool) -> str | None:
+    """The setting that the two options stand for: empty for no folder."""
+    if none and workspace:
+        raise UserError("--workspace and --no-workspace contradict each other")
+    return "" if none else workspace
 
 
 def command(
@@ -254,8 +281,11 @@ def command(
     image: Image = None,
     env: Env = None,
     secret: Secrets = None,
+    workspace: OfWorkspace = None,
+    no_workspace: NoWorkspace = False,
     yes: Yes = False,
     dry_run: DryRun = False,
+    detach: Detach = False,
     namespace: Namespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -263,11 +293,13 @@ def command(
 ) -> None:
     """Send a command as a TrainJob, after a plan.
 
-    Says first what it gets, where it would wait and what admission answers, and asks. Python starts
+    Says first what it gets, where it would wait and what admission answers, asks, and then follows it
+    as attach does. A script of the folder that you are in takes that folder along. Python starts
     under torchrun on runtimes of PyTorch, and any program under mpirun on those of MPI, unless the
     command says so itself. Settings can stand in trainyard.yaml, and in lines #TRAINYARD --nodes 4
-    at the head of the script; the command line wins. Exit code 1: it is refused, or nobody said yes;
-    2: a setting is wrong, or the cluster could not be queried.
+    at the head of the script; the command line wins. The exit code is the job's, or 130 after Ctrl-C,
+    which leaves it running. 1: it is refused, or nobody said yes; 2: a setting is wrong, or the
+    cluster could not be queried.
 
     Example: trainyard run --nodes 2 --gpus 8 -- python train.py --epochs 3
 
@@ -288,9 +320,11 @@ def command(
                 "image": image,
                 "env": env,
                 "secret": secret,
+                "workspace": of_workspace(workspace, none=no_workspace),
             },
             yes=yes,
             dry_run=dry_run,
+            detach=detach,
             form=output,
             ask=ask_on_terminal(),
             namespace=namespace,

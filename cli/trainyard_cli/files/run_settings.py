@@ -9,7 +9,7 @@ import hashlib
 import re
 import socket
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from trainyard_api import documents
@@ -51,6 +51,21 @@ def of_script(folder: Path, command: Sequence[str]) -> Settings:
     if not script or not (folder / script).is_file():
         return Settings()
     return settings.of_head(_beginning(folder / script, _HEAD).decode(errors="replace").splitlines(), script)
+
+
+def workspace(folder: Path, settings: Settings, *, is_copy: bool = False) -> Path | None:
+    """The folder that travels with a run; None without one.
+
+    It is the one that is named, else this one if the script of the command is there. A copy has that of
+    its model; TorchTune's recipes are in its image, and only their settings are files.
+    """
+    if settings.workspace is not None:
+        return folder / settings.workspace if settings.workspace else None
+    script = PurePosixPath(script_of(settings.command))
+    if is_copy or not script.name or settings.command[0] == "tune":
+        return None
+    is_inside = not script.is_absolute() and ".." not in script.parts
+    return folder if is_inside and (folder / script).is_file() else None
 
 
 def label(folder: Path) -> str:

@@ -25,6 +25,7 @@ from trainyard_api.printable import clean
 from trainyard_assist.workspace import MOST, Packed, WorkspaceError
 
 from . import git, secret_files
+from .copies import size as in_words
 
 MOST_FILES: Final = 10_000
 MOST_BYTES: Final = 32 * 2**20
@@ -51,7 +52,6 @@ _KINDS: Final = {
     stat.S_IFBLK: "a device",
     stat.S_IFDIR: "a submodule that is not checked out",
 }
-_UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def pack(folder: Path, *, without: Collection[str] = ()) -> Workspace:
     entries = [entry for path in sorted(paths) if (entry := _entry(folder, path, remarks)) is not None]
     size = sum(entry.size for entry in entries)
     if size > MOST_BYTES:
-        raise _too_large(folder, f"has {_in_words(size)}", MOST_BYTES, entries)
+        raise _too_large(folder, f"has {in_words(size)}", MOST_BYTES, entries)
     contents = _contents(folder, entries, remarks)
     if not contents:
         ignored = " that git does not ignore" if git.is_in_repository(folder) else ""
@@ -130,7 +130,7 @@ def pack(folder: Path, *, without: Collection[str] = ()) -> Workspace:
     tar = _tar(contents)
     archive = gzip.compress(tar, mtime=0)
     if len(archive) > MOST:
-        raise _too_large(folder, f"has {_in_words(len(archive))} when packed", MOST, entries)
+        raise _too_large(folder, f"has {in_words(len(archive))} when packed", MOST, entries)
     head = git.head(folder) if git.is_in_repository(folder) else git.Head(dirty=False)
     dirty = head.dirty or bool(head.commit and without)
     packed = Packed(archive, hashlib.sha256(tar).hexdigest(), head.commit, head.branch, dirty=dirty)
@@ -285,8 +285,8 @@ def _too_many(folder: Path, paths: Collection[str]) -> WorkspaceError:
 
 def _too_large(folder: Path, size: str, most: int, entries: Sequence[_Entry]) -> WorkspaceError:
     by_size = sorted(entries, key=lambda entry: -entry.size)[:_NAMED]
-    largest = [(_in_words(entry.size), entry.path) for entry in by_size]
-    return _refused(folder, f"{size}, and at most {_in_words(most)}", "The largest files", largest)
+    largest = [(in_words(entry.size), entry.path) for entry in by_size]
+    return _refused(folder, f"{size}, and at most {in_words(most)}", "The largest files", largest)
 
 
 def _refused(folder: Path, size: str, title: str, largest: Sequence[tuple[str, str]]) -> WorkspaceError:
@@ -310,10 +310,3 @@ def _growing(file: Path) -> WorkspaceError:
     return WorkspaceError(
         f"{clean(str(file))}: changes while it is read: end what writes it, or have git ignore it"
     )
-
-
-def _in_words(size: int) -> str:
-    amount, unit = float(size), 0
-    while amount >= 1024 and unit < len(_UNITS) - 1:
-        amount, unit = amount / 1024, unit + 1
-    return f"{size} bytes" if unit == 0 else f"{amount:.1f} {_UNITS[unit]}"
