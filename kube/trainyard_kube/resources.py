@@ -11,6 +11,7 @@ from .client import Resource
 # Kubernetes' own
 CONFIGMAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
 EVENTS: Final = Resource("", "v1", "events", "Event")
+LIMIT_RANGES: Final = Resource("", "v1", "limitranges", "LimitRange")
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
 PODS: Final = Resource("", "v1", "pods", "Pod")

@@ -66,24 +66,23 @@ def test_a_command_is_planned_sent_and_sent_again_with_other_settings(
 
 
 def test_a_folder_is_sent_and_followed_and_the_exit_code_is_the_jobs(team_a: Cluster, tmp_path: Path) -> None:
-    (tmp_path / "words").write_text("words of the folder")
+    (tmp_path / "words").write_text("words of the folder\n")
     (tmp_path / ".env").write_text("TOKEN=1")
-    script = 'import os, sys\nprint(open("words").read(), os.path.exists(".env"), flush=True)\nsys.exit(7)\n'
-    (tmp_path / "train.py").write_text(script)
-    words = ("run", "--name", "folder", "--runtime", "plain", "--yes", "--", "python", "train.py")
-    followed = trainyard(team_a, "ada", tmp_path, *words)
-    assert followed.returncode == 7, followed.stderr
+    (tmp_path / "train.sh").write_text("cat words\n[ -e .env ] || echo no secrets\nexit 42\n")
+    options = ("--name", "folder", "--runtime", "plain", "--yes")
+    followed = trainyard(team_a, "ada", tmp_path, "run", *options, "--", "sh", "train.sh")
+    assert followed.returncode == 42, followed.stderr
     assert f"  workspace  {tmp_path}: 2 files, " in followed.stdout
     assert "             .env has the name of a file with secrets: it is left out\n" in followed.stdout
     assert "TrainJob team-a/folder is sent.\n" in followed.stdout
-    assert "0 | words of the folder False\n" in followed.stdout
+    assert followed.stdout.endswith("0 | words of the folder\n0 | no secrets\n")
     assert "TrainJob team-a/folder has failed: " in followed.stderr
-    (tmp_path / "train.py").unlink()
+    (tmp_path / "train.sh").unlink()
     command = ("--", "cat", "words")
     copied = trainyard(team_a, "ada", tmp_path, "clone", "folder", "--name", "copied", "--yes", *command)
     assert copied.returncode == 0, copied.stderr
     assert "  workspace  that of folder\n" in copied.stdout
-    assert "0 | words of the folder" in copied.stdout
+    assert copied.stdout.endswith("0 | words of the folder\n")
 
 
 def test_what_cannot_be_sent_is_told_and_nothing_is_sent(team_a: Cluster, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from aiohttp import web
 
 from tests.support.fake_api import FakeApi, status
 from tests.support.fake_api import run as run_test
+from tests.support.kueues import cluster_queue
 from tests.support.run_runtimes import runtime
 from trainyard_cli.cluster import run as cluster
 from trainyard_cli.commands import run as command
@@ -376,6 +377,27 @@ def test_what_may_not_be_seen_of_the_queue_is_told(run: Answer) -> None:
     api.forbid("/localqueues/default")
     code, out, _ = run(api, *WORDS, dry_run=True)
     assert (code, "  queue      you are not allowed to get LocalQueues\n" in out) == (0, True)
+
+
+def test_the_plan_says_whether_the_quota_has_room_for_it(run: Answer) -> None:
+    api = Cluster()
+    quotas = ("h100", {"nvidia.com/gpu": 8, "memory": "64Gi"})
+    queue = cluster_queue("gpus", quotas, used={("h100", "nvidia.com/gpu"): "4"})
+    api.put(f"{KUEUE}/clusterqueues/gpus", queue)
+    limits = [{"type": "Container", "defaultRequest": {"memory": "33Gi"}}]
+    _, out, _ = run(api, *WORDS, dry_run=True, gpus=4)
+    assert "  queue      default: starts now; nobody waits before it in ClusterQueue gpus;" in out
+    _, out, _ = run(api, *WORDS, dry_run=True, gpus=4, nodes=2)
+    assert "  queue      default: waits: 8 nvidia.com/gpu of flavor h100, of which 4 is free; nobody" in out
+    _, out, _ = run(api, *WORDS, dry_run=True, gpus=9)
+    never = "never starts: 9 nvidia.com/gpu of flavor h100, of which its queue can have 8"
+    assert f"  queue      default: {never}; " in out
+    api.put("/api/v1/namespaces/team/limitranges/tenant", {"spec": {"limits": limits}})
+    _, out, _ = run(api, *WORDS, dry_run=True, nodes=2)
+    assert "  queue      default: never starts: 132Gi memory of flavor h100, of which" in out
+    api.forbid("/limitranges")
+    _, out, _ = run(api, *WORDS, dry_run=True, nodes=2)
+    assert "  queue      default: starts now as far as you may see; " in out
 
 
 def test_a_queue_that_is_stopped_says_so(run: Answer) -> None:

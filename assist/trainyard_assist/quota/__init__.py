@@ -8,7 +8,7 @@ user may see, and `forecast` says of a job what Kueue 0.19 does with it.
 from .forecast import forecast
 from .lines import Line, lines
 from .model import Answer, Job, PodSet, Short, State, Verdict
-from .read import job_of, pod_sets_of, state
+from .read import closed, job_of, pod_sets_of, state
 
 __all__ = [
     "Answer",
@@ -18,6 +18,7 @@ __all__ = [
     "Short",
     "State",
     "Verdict",
+    "closed",
     "forecast",
     "job_of",
     "lines",

@@ -1,7 +1,7 @@
 """The LocalQueues of a namespace with the quota behind them, and who waits; needs only read rights.
 
-Called by `trainyard queue`, and by `trainyard nodes` where nodes cannot be
-seen. What the user may not see is noted and does not end the look.
+Called by `trainyard queue`, by `trainyard nodes` where nodes cannot be seen, and
+by `run` for a job that is not sent yet. What the user may not see is noted and does not end the look.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -20,12 +20,13 @@ from trainyard_api.printable import clean
 from trainyard_assist import quota
 from trainyard_assist.explain import QueuePlace
 from trainyard_assist.explain import queue_place as places
-from trainyard_assist.explain.read import name, objects, text
+from trainyard_assist.explain.read import name, objects, text, texts
 from trainyard_assist.queues import Door, doors
 from trainyard_kube.client import ApiError, Client, NotFoundError, Resource
 from trainyard_kube.resources import (
     CLUSTER_QUEUES,
     COHORTS,
+    LIMIT_RANGES,
     LOCAL_QUEUES,
     RESOURCE_FLAVORS,
     RULES_REVIEWS,
@@ -78,6 +79,61 @@ async def look(client: Client, namespace: str, queue: str | None = None) -> Seen
             hint = similar.hint(queue, [name(door) for door in own])
             raise UserError(clean(f"LocalQueue {queue} is not found: namespace {namespace} has none{hint}"))
         own = of_name
+    there = await _there(client, namespace, own)
+    workloads = there.workloads or ()
+    where = await _places(client, own, workloads, there.all_doors, partial=there.partial)
+    unseen = list(there.quotas.unseen)
+    if there.workloads is None:
+        unseen.append("the jobs that wait: you are not allowed to list Workloads")
+    waits = {text(workload, "spec", "queueName") for workload in workloads if places.waits(workload)}
+    if any(place.partial for place in where.values()) and waits & {name(door) for door in own}:
+        unseen.append(jobs.OWN_ALONE)
+    return Seen(doors(own, workloads, there.state, where), client.time.now(), tuple(unseen))
+
+
+async def forecast(client: Client, local_queue: Json, jobset: Json, job: str, priority: int) -> quota.Verdict:
+    """What becomes of a job that would be sent now.
+
+    Args:
+        client: Whose rights are used.
+        local_queue: The queue that it would go into.
+        jobset: What its pods are.
+        job: Its name, in words.
+        priority: Its number.
+
+    Raises:
+        ValueError: An amount is no quantity.
+        ApiError: The API server does not answer, or has no queues.
+    """
+    namespace = text(local_queue, "metadata", "namespace")
+    there, defaults = await asyncio.gather(
+        _there(client, namespace, [local_queue]), _defaults(client, namespace)
+    )
+    new = quota.Job(
+        name=job,
+        queue=text(local_queue, "spec", "clusterQueue"),
+        pods=quota.pod_sets_of(jobset, defaults or {}),
+        priority=priority,
+        closed=quota.closed(local_queue),
+    )
+    verdict = quota.forecast(there.state, new)
+    return replace(verdict, sure=verdict.sure and defaults is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class _There:
+    """What can be seen of queues, of the quota behind them, and of who has it and wants it."""
+
+    workloads: list[Json] | None
+    """None if the user may not list them."""
+    all_doors: list[Json]
+    partial: bool
+    """Whether these two are only those of the namespace."""
+    quotas: _Quota
+    state: quota.State
+
+
+async def _there(client: Client, namespace: str, own: Iterable[Json]) -> _There:
     behind = {text(door, "spec", "clusterQueue") for door in own} - {""}
     (workloads, all_doors, partial), quotas, flavors = await asyncio.gather(
         _workloads(client, namespace), _quotas(client, namespace, behind), _flavors(client)
@@ -90,14 +146,24 @@ async def look(client: Client, namespace: str, queue: str | None = None) -> Seen
         workloads=workloads or (),
         whole=quotas.whole,
     )
-    where = await _places(client, own, workloads or (), all_doors, partial=partial)
-    unseen = list(quotas.unseen)
-    if workloads is None:
-        unseen.append("the jobs that wait: you are not allowed to list Workloads")
-    waits = {text(workload, "spec", "queueName") for workload in workloads or () if places.waits(workload)}
-    if any(place.partial for place in where.values()) and waits & {name(door) for door in own}:
-        unseen.append(jobs.OWN_ALONE)
-    return Seen(doors(own, workloads or (), state, where), client.time.now(), tuple(unseen))
+    return _There(workloads, all_doors, partial, quotas, state)
+
+
+async def _defaults(client: Client, namespace: str) -> Mapping[str, str] | None:
+    """What a container of the namespace requests that says nothing; None if the user may not see it."""
+    try:
+        ranges = await _all(client, LIMIT_RANGES, namespace)
+    except ApiError as error:
+        if error.code != 403:
+            raise
+        return None
+    limits = [limit for limit_range in ranges for limit in objects(limit_range, "spec", "limits")]
+    return {
+        resource: amount
+        for limit in limits
+        if text(limit, "type") == "Container"
+        for resource, amount in texts(limit, "defaultRequest").items()
+    }
 
 
 async def _local_queues(client: Client, namespace: str) -> list[dict[str, Any]]:

@@ -19,7 +19,10 @@ from trainyard_api import names, runtime_ref, similar
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
+from trainyard_assist import offline
 from trainyard_assist.explain import read
+from trainyard_assist.quota.model import Answer
+from trainyard_assist.quota.words import sentence
 from trainyard_assist.run.plan import Draft, Queue
 from trainyard_assist.run.runtime import Runtime
 from trainyard_assist.run.settings import Settings
@@ -38,7 +41,7 @@ from trainyard_kube.client import (
 )
 from trainyard_kube.resources import LOCAL_QUEUES, PRIORITY_CLASSES, RUNTIMES, SECRETS, TRAINJOBS
 
-from . import job_names, workspace
+from . import job_names, queues, workspace
 from .lists import undecoded
 from .observe import expected
 
@@ -104,7 +107,7 @@ async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Dr
     refusal = await _refusal(client, manifest)
     warnings = tuple(dict.fromkeys(warnings))
     queue, last = await asyncio.gather(
-        _queue(client, manifest), _last(client, namespace, request.folder, copied)
+        _queue(client, manifest, runtime.manifest), _last(client, namespace, request.folder, copied)
     )
     return Draft(
         trainjob=manifest,
@@ -284,8 +287,8 @@ def _not_allowed(error: ApiError, action: str, namespace: str) -> ApiError | Use
     return UserError(clean(f"you are not allowed to {action} in namespace {namespace}"))
 
 
-async def _queue(client: Client, manifest: Json) -> Queue:
-    """The queue that it goes into, and where it would wait there."""
+async def _queue(client: Client, manifest: Json, runtime: Json) -> Queue:
+    """The queue that it goes into, whether it would start there now, and where it would wait."""
     namespace, labels = manifest["metadata"]["namespace"], read.texts(manifest, "metadata", "labels")
     name = labels.get(names.QUEUE_LABEL) or names.DEFAULT_QUEUE
     try:
@@ -313,9 +316,25 @@ async def _queue(client: Client, manifest: Json) -> Queue:
         },
         "spec": {"queueName": name, "priority": priority},
     }
-    seen = await expected(client, namespace, workload)
-    place = None if unknown else seen.place
-    return Queue(name=name, place=place, stopped=stopped, unseen=unknown or seen.unseen)
+    if unknown:
+        return Queue(name=name, stopped=stopped, unseen=unknown)
+    seen, verdict = await asyncio.gather(
+        expected(client, namespace, workload), _verdict(client, local, manifest, runtime, priority)
+    )
+    return Queue(name=name, verdict=verdict, place=seen.place, stopped=stopped, unseen=seen.unseen)
+
+
+async def _verdict(client: Client, local: Json, manifest: Json, runtime: Json, priority: int) -> str:
+    """What becomes of it if it is sent now, in words; empty if too little can be seen to say so."""
+    metadata = manifest["metadata"]
+    job = f"{metadata['namespace']}/{metadata['name']}"
+    try:
+        verdict = await queues.forecast(client, local, offline.jobset(manifest, runtime), job, priority)
+    except NotFoundError:
+        return ""
+    except ValueError:  # it is invalid, as admission says in the plan
+        return ""
+    return "" if verdict.answer is Answer.UNKNOWN else sentence(verdict)
 
 
 async def _priority(client: Client, name: str) -> tuple[int, str]:
