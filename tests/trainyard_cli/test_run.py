@@ -19,8 +19,11 @@ from tests.support.fake_api import FakeApi, status
 from tests.support.fake_api import run as run_test
 from tests.support.kueues import cluster_queue
 from tests.support.run_runtimes import runtime
+from trainyard_assist.run.runtime import Runtime
+from trainyard_assist.run.settings import Settings
 from trainyard_cli.cluster import run as cluster
 from trainyard_cli.commands import run as command
+from trainyard_cli.commands import run_local
 from trainyard_cli.files import run_settings
 from trainyard_cli.main import exit_code
 from trainyard_cli.output import Form
@@ -691,6 +694,72 @@ def test_a_document_is_not_followed(run: Answer) -> None:
     api.how = "Failed"
     code, out, _ = run(api, *WORDS, yes=True, detach=False, form=Form.JSON)
     assert (code, json.loads(out)["kind"]) == (0, "TrainJob")
+
+
+# --- on this machine ----------------------------------------------------------------
+
+
+def locally(folder: Path, *words: str, **more: Any) -> tuple[int, str, str]:
+    """The answer where no cluster is known."""
+    out, err = io.StringIO(), io.StringIO()
+    options = {name: more.pop(name) for name in ("dry_run",) if name in more}
+    missing = str(folder / "kubeconfig")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stderr", err)
+        code = exit_code(
+            lambda: command.run(
+                words, more, local=True, folder=folder, kubeconfig=missing, out=out, err=err, **options
+            )
+        )
+    return code, out.getvalue(), err.getvalue()
+
+
+def test_without_a_cluster_it_runs_here_on_the_runtime_of_the_catalog(folder: Path) -> None:
+    (folder / "train.sh").write_text('echo "$TOKEN, $NOTE"; exit 3\n')
+    (folder / "trainyard.yaml").write_text("runtime: plain\nenv: {NOTE: of the file}\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOKEN", "of the shell")
+        code, out, err = locally(folder, "sh", "train.sh", secret=["hub:TOKEN"])
+    assert (code, out) == (3, "0 | of the shell, of the file\n")
+    assert err.startswith("Runtime plain is that of the catalog: ")
+
+
+def test_what_does_not_run_here_is_told(folder: Path) -> None:
+    assert locally(folder, "true", dry_run=True) == (
+        2,
+        "",
+        "--local sends nothing, and plans nothing: leave out --dry-run, --detach and -o\n",
+    )
+    assert locally(folder, "true", secret=["hub"]) == (
+        2,
+        "",
+        "--local reads no Secret: name the keys of hub, as in --secret hub:KEY\n",
+    )
+    code, _, err = locally(folder, "true", runtime="plane")
+    assert code == 2
+    assert err.endswith("\nThe catalog of this clone has no runtime plane either; did you mean plain?\n")
+
+
+def test_the_runtime_is_that_of_the_cluster_if_it_answers(folder: Path) -> None:
+    api, err = Cluster(), io.StringIO()
+    api.put(f"{OWN_RUNTIMES}/plain", runtime("", "plain", image="ours").manifest)
+    config = folder / "config"
+
+    def ask(url: str) -> Runtime:
+        parts = {
+            "clusters": [{"name": "c", "cluster": {"server": url}}],
+            "users": [{"name": "u", "user": {}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u", "namespace": "team"}}],
+        }
+        config.write_text(json.dumps({"current-context": "x", **parts}))
+        return run_local._runtime(Settings(runtime="plain"), None, str(config), None, err)
+
+    async def test() -> Runtime:
+        async with api.serving() as url:
+            return await asyncio.to_thread(ask, url)
+
+    there = run_test(test, timeout=60)
+    assert (there.kind, there.container["image"], err.getvalue()) == ("TrainingRuntime", "ours", "")
 
 
 def test_a_folder_has_a_label_of_its_own(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Dr
     """
     settings, namespace = request.settings, request.namespace
     copied = await _copied(client, namespace, request.copied) if request.copied else None
-    runtime = await _runtime(client, namespace, settings, copied)
+    runtime = await runtime_of(client, namespace, settings, copied)
     secret_keys, remarks = await _secret_keys(client, namespace, settings.secrets)
     base = base_name(settings.command, request.copied)
     packed, about = await _packed(client, request, copied)
@@ -192,8 +192,21 @@ async def _packed(
     return packed, ("; ".join(filter(None, (f"that of {request.copied}", packed.origin))),)
 
 
-async def _runtime(client: Client, namespace: str, settings: Settings, copied: Json | None) -> Runtime:
-    """The runtime that is named: of the namespace, or else of all."""
+async def runtime_of(
+    client: Client, namespace: str, settings: Settings, copied: Json | None = None
+) -> Runtime:
+    """The runtime that is named: of the namespace, or else of all.
+
+    Args:
+        client: Whose rights are used.
+        namespace: That of the TrainJob.
+        settings: What it says.
+        copied: The TrainJob that it is a copy of.
+
+    Raises:
+        UserError: There is none, or its user may not see it.
+        ApiError: The API server does not answer.
+    """
     name, kinds = settings.runtime or DEFAULT_RUNTIME, list(RUNTIMES.values())
     if copied is not None and not settings.runtime:
         reference = runtime_ref.of(read.at(copied, "spec") or {})

@@ -34,7 +34,7 @@ from ..cluster.observe import is_name
 from ..files import run_settings
 from ..options import Context, Kubeconfig
 from ..output import FINE, REFUSED, Form, write_json
-from . import attach, run_workspace
+from . import attach, run_local, run_workspace
 
 _HERE: Final = Path()
 
@@ -47,6 +47,7 @@ def run(
     yes: bool = False,
     dry_run: bool = False,
     detach: bool = False,
+    local: bool = False,
     form: Form = Form.TEXT,
     ask: Callable[[str], bool] | None = None,
     folder: Path = _HERE,
@@ -68,6 +69,7 @@ def run(
         yes: Send it without a question.
         dry_run: Send nothing.
         detach: Send it, and do not follow it.
+        local: Run it on this machine, and send nothing.
         form: YAML and JSON print the TrainJob, and do not follow it: what is stored or, of a dry run, what
             would be sent.
         ask: The answer to a question; None where nobody can be asked.
@@ -83,12 +85,17 @@ def run(
     """
     out, err = out or sys.stdout, err or sys.stderr
     talk = out if form is Form.TEXT else err
-    for name in filter(None, (copied, namespace)):
-        if not is_name(name):
-            raise UserError(f"{name!r} is not a valid name of an object")
-    if not yes and not dry_run and ask is None:
+    _check_names(copied, namespace)
+    if local and (dry_run or detach or form is not Form.TEXT):
+        raise UserError("--local sends nothing, and plans nothing: leave out --dry-run, --detach and -o")
+    if not yes and not dry_run and not local and ask is None:
         raise UserError("nobody can be asked here: --yes sends it, --dry-run only plans it")
     chosen = _settings(words, options, folder, is_copy=bool(copied))
+    if local:
+        here = run_settings.workspace(folder, chosen) or folder
+        return run_local.run(
+            chosen, here, namespace=namespace, kubeconfig=kubeconfig, context=context, out=out, err=err
+        )
     credentials = connection.load(kubeconfig, context)
     try:
         workspace = run_settings.workspace(folder, chosen, is_copy=bool(copied))
@@ -140,6 +147,12 @@ def run(
         print(clean(f"To follow it: {shlex.join(['trainyard', 'attach', name, *again])}"), file=talk)
         return FINE
     return attach.attach(credentials, within, name, again=again, out=out, err=err)
+
+
+def _check_names(*names: str | None) -> None:
+    for name in filter(None, names):
+        if not is_name(name):
+            raise UserError(f"{name!r} is not a valid name of an object")
 
 
 def _settings(words: Sequence[str], options: Mapping[str, Any], folder: Path, *, is_copy: bool) -> Settings:
@@ -251,6 +264,7 @@ OfWorkspace = Annotated[
 NoWorkspace = Annotated[bool, typer.Option("--no-workspace", help="Send no folder.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Send it without asking.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only plan: send nothing.")]
+Local = Annotated[bool, typer.Option("--local", help="Run it on this machine, without a cluster.")]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Send it, and do not follow it.")]
 Namespace = Annotated[
     str | None, typer.Option("--namespace", "-n", help="Namespace; by default that of the context.")
@@ -286,6 +300,7 @@ def command(
     yes: Yes = False,
     dry_run: DryRun = False,
     detach: Detach = False,
+    local: Local = False,
     namespace: Namespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -304,6 +319,8 @@ def command(
     Example: trainyard run --nodes 2 --gpus 8 -- python train.py --epochs 3
 
     Example: trainyard run --dry-run -o yaml -- python train.py
+
+    Example: trainyard run --local --nodes 2 -- python train.py
     """
     raise typer.Exit(
         run(
@@ -325,6 +342,7 @@ def command(
             yes=yes,
             dry_run=dry_run,
             detach=detach,
+            local=local,
             form=output,
             ask=ask_on_terminal(),
             namespace=namespace,
