@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.cluster import A_SHELLS_OWN, Cluster
+from tests.support.cluster import Cluster
 from tests.support.patience import LEARNED
-from trainyard_sandbox.paths import PROJECT
+
+from .people import TRAINYARD, of
 
 pytestmark = [pytest.mark.sandbox(area="tenants"), pytest.mark.long]
 
-TRAINYARD = str(PROJECT / ".venv" / "bin" / "trainyard")
 RANKS = 'import os; print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], os.environ["NOTE"])'
 
 
@@ -24,7 +24,7 @@ def trainyard(
     """What the command answers somebody of team-a, who is in this folder and has no terminal."""
     return subprocess.run(
         [TRAINYARD, *arguments],
-        env={**A_SHELLS_OWN, **team_a.sandbox.environment(person, "team-a")},
+        env=of(team_a, person),
         cwd=folder,
         capture_output=True,
         text=True,

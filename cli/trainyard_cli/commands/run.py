@@ -34,7 +34,7 @@ from ..cluster.observe import is_name
 from ..files import run_settings
 from ..options import Context, Kubeconfig
 from ..output import FINE, REFUSED, Form, write_json
-from . import attach, run_local, run_workspace
+from . import answers, attach, run_local, run_workspace
 
 _HERE: Final = Path()
 
@@ -206,17 +206,7 @@ def _print(manifests: Sequence[Json], form: Form, out: TextIO) -> None:
 
 def ask_on_terminal() -> Callable[[str], bool] | None:
     """Asks the user; None if there is no terminal to ask on."""
-    if not sys.stdin.isatty():
-        return None
-
-    def ask(question: str) -> bool:
-        try:
-            return typer.confirm(question, err=True)
-        except typer.Abort:  # Ctrl-C or the end of the input
-            print(file=sys.stderr)
-            return False
-
-    return ask
+    return answers.confirmed if sys.stdin.isatty() else None
 
 
 Words = Annotated[
