@@ -510,7 +510,9 @@ def test_where_no_answer_comes_the_truth_is_looked_up(run: Answer, monkeypatch: 
     )
 
 
-def test_ctrl_c_while_it_is_sent_says_what_may_be_there(run: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_while_it_is_sent_says_what_may_be_there(
+    run: Answer, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
@@ -518,6 +520,9 @@ def test_ctrl_c_while_it_is_sent_says_what_may_be_there(run: Answer, monkeypatch
     code, _, err = run(Cluster(), *WORDS, yes=True, namespace="team")
     assert code == 1
     assert err == "Interrupted: TrainJob train-x7k2f may have been sent. Look: trainyard jobs -n team\n"
+    (folder / "train.py").write_text("")
+    _, _, err = run(Cluster(), *WORDS, yes=True, name="mine")
+    assert err == "Interrupted: TrainJob mine is not sent, or deleted again. Look: trainyard jobs\n"
 
 
 def test_what_is_stored_is_printed_as_a_document(run: Answer) -> None:

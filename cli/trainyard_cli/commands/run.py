@@ -134,9 +134,8 @@ def run(
     except KeyboardInterrupt:
         name = draft.trainjob["metadata"]["name"]
         look = shlex.join(["trainyard", "jobs", *again])
-        may_be_there = f"TrainJob {name} may have been sent. Look: {look}"
-        gone = f"nothing of TrainJob {name} is left"
-        print(f"Interrupted: {gone if draft.secret else may_be_there}", file=err)
+        state = "is not sent, or deleted again" if draft.secret else "may have been sent"
+        print(f"Interrupted: TrainJob {name} {state}. Look: {look}", file=err)
         return REFUSED
     except ApiError as error:
         raise UserError(clean(f"{credentials.source}: nothing has been sent: {error}")) from error
