@@ -109,11 +109,11 @@ def test_what_cannot_be_sent_is_told_and_nothing_is_sent(team_a: Cluster, tmp_pa
 def test_a_job_that_never_fits_is_planned_with_the_warning_of_admission(
     team_a: Cluster, tmp_path: Path
 ) -> None:
-    arguments = ("run", "--dry-run", "-o", "yaml", "--cpus", "4000", "--", "python", "-c", "1")
+    arguments = ("run", "--dry-run", "-o", "yaml", "--cpus", "40", "--", "python", "-c", "1")
     planned = trainyard(team_a, "ada", tmp_path, *arguments)
     assert planned.returncode == 0, planned.stderr
     assert "  admission  lets it in, with a warning\n" in planned.stderr
     assert "this job will wait for ever" in planned.stderr
     job = yaml.safe_load(planned.stdout)
-    assert job["spec"]["trainer"]["resourcesPerNode"]["requests"] == {"cpu": "4000"}
+    assert job["spec"]["trainer"]["resourcesPerNode"]["requests"] == {"cpu": "40"}
     assert team_a.list("trainjobs") == []
