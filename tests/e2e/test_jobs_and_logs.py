@@ -233,6 +233,7 @@ def test_restarts_of_a_container_lose_and_double_no_line(team_a: Cluster) -> Non
 def test_ctrl_c_leaves_the_job_running_and_whoever_comes_back_sees_how_it_ends(team_a: Cluster) -> None:
     team_a.apply(trainjob("left", f"echo begun; {UNTIL_TOLD}"))
     pod = running(team_a, "left")
+    eventually("it is told to run", lambda: team_a.table("trainjobs")["left"]["STATE"] == "Running")
     with attaching(team_a, "ada", "left") as attached:
         assert attached.stdout is not None
         assert attached.stdout.readline() == "0 | begun\n"
