@@ -159,7 +159,6 @@ class Example(StrictModel):
         f"{PLATFORM}/parts/example/manifests.py": '''"""The greeting's ConfigMap: pure."""
 
 from trainyard_api import names
-
 from trainyard_api.json_types import Manifest
 
 
