@@ -45,7 +45,7 @@ def test_a_command_is_planned_sent_and_sent_again_with_other_settings(
     assert first.stdout.startswith("TrainJob team-a/ranks\n  runtime    torch-distributed\n")
     assert "  command    torchrun --no_python python -c " in first.stdout
     assert "  nodes      2" in first.stdout
-    assert "  queue      default; " in first.stdout
+    assert "  queue      default: starts now" in first.stdout
     assert "  admission  lets it in\n" in first.stdout
     assert first.stdout.endswith("To follow it: trainyard attach ranks\n")
     team_a.wait_for_condition("ranks", "Complete", within=LEARNED)
