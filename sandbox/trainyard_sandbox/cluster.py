@@ -444,12 +444,13 @@ def build(
     toolchain = Toolchain(names, from_source=from_source)
     if not control_plane_only:
         preflight.require_root()
-    preflight.require_disk(cold=bool(toolchain.missing()))
+    preflight.require_disk(compiles=False)
+    # First, and not beside the images: whoever gets a wrong file should know it at once.
+    toolchain.fetch(progress, () if control_plane_only else _images(parts).parts())
+    preflight.require_disk(compiles=bool(toolchain.uncompiled()))
     if control_plane_only:
         toolchain.build(progress)
         return toolchain, None
-    # First, and not beside the images: whoever gets a wrong file should know it at once.
-    toolchain.fetch(progress, _images(parts).parts())
     preflight.require_packages(progress)
     with ThreadPoolExecutor(1) as beside:
         ahead = beside.submit(_images(parts).build_ahead, progress)

@@ -16,8 +16,8 @@ from .paths import PROJECT, cache_dir
 from .progress import Progress
 
 _GIB = 1 << 30
-_COLD_BYTES = 30 * _GIB
-_WARM_BYTES = 6 * _GIB
+_BYTES = 6 * _GIB
+_BYTES_TO_COMPILE = 30 * _GIB
 
 
 def require_port(port: int) -> None:
@@ -39,12 +39,12 @@ def require_root() -> None:
         )
 
 
-def require_disk(*, cold: bool) -> None:
-    """The cache needs room: much more of it while the toolchain is built (`cold`)."""
-    needed = _COLD_BYTES if cold else _WARM_BYTES
+def require_disk(*, compiles: bool) -> None:
+    """The cache needs room: much more of it where a part of the toolchain is compiled."""
+    needed = _BYTES_TO_COMPILE if compiles else _BYTES
     free = free_bytes(cache_dir())
     if free < needed:
-        purpose = "to build the toolchain" if cold else "for images and logs"
+        purpose = "to build the toolchain" if compiles else "for images and logs"
         raise SandboxError(
             f"{cache_dir()} has {free / _GIB:.0f} GiB free; {needed / _GIB:.0f} GiB are needed {purpose}: "
             "make room, or point TRAINYARD_CACHE to a larger disk."

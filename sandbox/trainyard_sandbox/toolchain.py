@@ -221,6 +221,15 @@ class Toolchain:
         """Tools with a binary or an artifact that is not there yet."""
         return [tool for tool in self.tools if self._lacks_binaries(tool) or self._lacking(tool.extracts())]
 
+    def uncompiled(self) -> list[Tool]:
+        """Tools that are left to compile: what `fetch` has neither fetched nor found in the bundle."""
+        bundled = self._plan.bundled if self._plan else {}
+        return [
+            tool
+            for tool in self.missing()
+            if self._lacks_binaries(tool) and bundled.keys().isdisjoint(self._homes(tool))
+        ]
+
     def fetch(self, progress: Progress, beside: Sequence[Part] = ()) -> None:
         """Decide where each missing tool comes from, print it, and fetch those that upstream has released.
 

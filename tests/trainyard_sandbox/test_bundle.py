@@ -133,7 +133,11 @@ def test_a_tool_that_is_in_the_bundle_is_not_built(
     monkeypatch.setenv("TRAINYARD_CACHE", str(machine.cache))
     monkeypatch.setenv(VARIABLE, str(written.path))
     pause = Toolchain(["pause"], path="")
-    pause.build(Progress(Console(file=machine.said, width=300, highlight=False)))
+    progress = Progress(Console(file=machine.said, width=300, highlight=False))
+    assert pause.uncompiled() == [tools()["pause"]]
+    pause.fetch(progress)
+    assert pause.uncompiled() == []
+    pause.build(progress)
     assert pause.binary("pause").read_bytes() == b"pause"
     assert machine.said.getvalue().startswith(
         f"From the bundle {written.path}: 1 part, 1 MB.\nThis will take less than a minute.\n"

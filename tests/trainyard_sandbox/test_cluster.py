@@ -76,11 +76,17 @@ def test_without_root_it_says_so_offers_the_control_plane_and_leaves_nothing(
     assert not sandbox.instance.dir.parent.exists()
 
 
+@pytest.mark.parametrize(
+    ("free", "needed"), [(3, "6 GiB are needed for images and logs"), (8, "30 GiB are needed to build")]
+)
 def test_without_disk_it_says_how_much_it_needs_and_where(
-    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, needed: str
 ) -> None:
-    monkeypatch.setattr(preflight, "free_bytes", lambda path: 3 << 30)
-    with pytest.raises(SandboxError, match=r"has 3 GiB free; 30 GiB are needed .* TRAINYARD_CACHE"):
+    monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setenv(releases.VARIABLE, releases.NONE)
+    monkeypatch.setattr(preflight, "free_bytes", lambda path: free << 30)
+    with pytest.raises(SandboxError, match=rf"has {free} GiB free; {needed}.* TRAINYARD_CACHE"):
         sandbox.up(Progress(), nodes=0)
     assert not sandbox.instance.dir.parent.exists()
 
