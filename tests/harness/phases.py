@@ -75,8 +75,8 @@ def steps(area: str | None = None) -> dict[str, Step]:
 
     An area is a part of the phase: what it takes says nothing of the whole, and so it has another name.
 
-    `core` runs in three processes on one sandbox, for most of its tests wait; `e2e` in two, with one each,
-    for many of its tests change the platform.
+    Both run in three processes, for most of their tests wait: `core` on one sandbox, `e2e` with one each, for
+    many of its tests change the platform.
     """
     sandbox = f"sandbox(area={area!r}) and not soak" if area else "(sandbox or long or examples) and not soak"
     log = "--report-log={}"
@@ -96,7 +96,7 @@ def steps(area: str | None = None) -> dict[str, Step]:
         # One of its tests kills and resumes `up` once for every third component: ten minutes.
         Step(
             f"e2e {area}" if area else "e2e",
-            pytest("-m", sandbox, "--longest-first=e2e", "--numprocesses=2", patience=5400),
+            pytest("-m", sandbox, "--longest-first=e2e", "--numprocesses=3", patience=5400),
             18000,
             log,
             pytest(patience=5400),
