@@ -46,7 +46,7 @@ def manifest(trainjob: Json, name: str | None = None) -> Manifest:
         del spec["managedBy"]
     if not read.suspended(trainjob) or (held_by_kueue(trainjob) and not is_sent_suspended(trainjob)):
         spec.pop("suspend", None)
-    _put(spec, "runtimePatches", list(_patches(trainjob)))
+    _put(spec, "runtimePatches", list(patches(trainjob)))
     return {
         "apiVersion": names.TRAINER_API_VERSION,
         "kind": names.TRAINJOB,
@@ -119,7 +119,8 @@ def _annotations(trainjob: Json) -> Json:
     return annotations
 
 
-def _patches(trainjob: Json) -> Iterator[Json]:
+def patches(trainjob: Json) -> Iterator[Json]:
+    """The patches of its user: not Kueue's, and without their times."""
     for patch in read.objects(trainjob, "spec", "runtimePatches"):
         if patch.get("manager") != names.KUEUES_PATCHES:
             yield {field: value for field, value in patch.items() if field != "time"}

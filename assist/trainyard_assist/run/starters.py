@@ -55,7 +55,7 @@ def start(words: Sequence[str], policy: str, own: Sequence[str]) -> Start:
     Raises:
         UserError: There is nothing to start.
     """
-    if not words or _NO_PROGRAM.match(words[0]):
+    if not names_program(words):
         if not own:
             problem = f"{words[0]!r} names no program" if words else "there is no command"
             raise UserError(f"{problem}, and the runtime has none of its own: say what to run after --")
@@ -79,6 +79,11 @@ def start(words: Sequence[str], policy: str, own: Sequence[str]) -> Start:
     if policy == "mpi" and program not in SHELLS:
         return Start((MPIRUN, *command))
     return Start(command)
+
+
+def names_program(words: Sequence[str]) -> bool:
+    """Whether a command says itself what starts; otherwise its words are for what starts anyway."""
+    return bool(words) and not _NO_PROGRAM.match(words[0])
 
 
 def script_of(words: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from trainyard_api import names, runtime_ref
 from trainyard_api.json_types import Json
 
+from .. import resend
 from ..explain import read
 from ..workspace import without_workspace
 from . import starters
@@ -122,13 +123,13 @@ def _trainer(
     trainer: dict[str, Any],
     secret_keys: Mapping[str, Sequence[str]],
 ) -> dict[str, Any]:
-    own = trainer.get("command") or runtime.command
+    if starters.names_program(settings.command):  # all that a copy started gives way to it
+        trainer = {field: value for field, value in trainer.items() if field not in ("command", "args")}
     if settings.command or not (trainer.get("command") or trainer.get("args")):
+        own = trainer.get("command") or runtime.command
         start = starters.start(settings.command, runtime.policy, own)
+        trainer |= {"command": list(start.command)} if start.command else {}
         trainer |= {"args": list(start.args)} if start.args else {}
-        if start.command:
-            trainer.pop("args", None)
-            trainer |= {"command": list(start.command)}
     trainer |= {"numNodes": settings.nodes} if settings.nodes is not None else {}
     trainer |= {"image": settings.image} if settings.image else {}
     if env := _env(settings, secret_keys, trainer.get("env") or ()):
@@ -185,12 +186,6 @@ def _copied_spec(copied: Json | None) -> dict[str, Any]:
         kept.pop(name, None)
     if kept.get("managedBy") == names.MANAGED_BY_TRAINER:
         del kept["managedBy"]
-    patches = [
-        patch
-        for patch in read.objects(kept, "runtimePatches")
-        if patch.get("manager") != names.KUEUES_PATCHES
-    ]
-    kept |= {"runtimePatches": patches} if patches else {}
-    if not patches:
-        kept.pop("runtimePatches", None)
-    return kept
+    kept.pop("runtimePatches", None)
+    patches = [] if copied is None else list(resend.patches(copied))
+    return kept | ({"runtimePatches": patches} if patches else {})

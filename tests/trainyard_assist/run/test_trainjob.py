@@ -101,7 +101,10 @@ LIVE = {
         "suspend": True,
         "managedBy": "trainer.kubeflow.org/trainjob-controller",
         "activeDeadlineSeconds": 60,
-        "runtimePatches": [{"manager": "kueue.x-k8s.io/manager"}, {"manager": "example.com/mine"}],
+        "runtimePatches": [
+            {"manager": "kueue.x-k8s.io/manager"},
+            {"manager": "example.com/mine", "time": "2026-01-01T00:00:00Z"},
+        ],
         "trainer": {
             "numNodes": 2,
             "command": ["bash", "-c", "true"],
@@ -140,6 +143,20 @@ def test_a_copy_with_another_command_starts_that() -> None:
     chosen = settings.of_options({"command": ["python", "other.py"]})
     copy = trainjob(chosen, runtime(), namespace="team", name="new", copied=LIVE)
     assert copy["spec"]["trainer"]["command"] == ["torchrun", "other.py"]
+
+
+def test_a_copy_with_another_script_starts_nothing_of_its_model() -> None:
+    live = {
+        **LIVE,
+        "spec": {**LIVE["spec"], "trainer": {"command": ["torchrun", "train.py"], "args": ["-v"]}},
+    }
+    own = runtime(command=["torchrun"])
+    other, options = (
+        trainjob(settings.of_options({"command": words}), own, namespace="team", name="new", copied=live)
+        for words in (["python", "other.py"], ["--epochs", "3"])
+    )
+    assert other["spec"]["trainer"] == {"args": ["other.py"]}
+    assert options["spec"]["trainer"] == {"command": ["torchrun", "train.py"], "args": ["--epochs", "3"]}
 
 
 def test_a_copy_of_a_job_without_command_starts_as_that() -> None:
