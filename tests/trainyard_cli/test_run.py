@@ -233,6 +233,29 @@ def test_a_binary_that_is_run_has_no_head(run: Answer, folder: Path) -> None:
     assert run(Cluster(), *WORDS, dry_run=True)[0] == 0
 
 
+def test_a_word_that_is_too_long_for_a_file_is_no_script_of_the_folder(run: Answer) -> None:
+    assert run(Cluster(), "python", f"{'x' * 300}.py", dry_run=True)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("head", "nodes"),
+    [
+        ("\ufeff#!/bin/sh\r\n#TRAINYARD --nodes 2\r\n", 2),
+        ("# a line separator\u2028#TRAINYARD --nodes 3\n#TRAINYARD --nodes 2\n", 2),
+        (f"{'#' * (64 * 1024 - 20)}\n#TRAINYARD --nodes 16\n", None),
+    ],
+    ids=["byte order mark", "within a line", "cut"],
+)
+def test_lines_of_a_head_are_read_whole_and_as_editors_count_them(
+    run: Answer, folder: Path, head: str, nodes: int | None
+) -> None:
+    (folder / "train.py").write_bytes(head.encode())
+    api = Cluster()
+    assert run(api, *WORDS, yes=True, workspace="")[0] == 0
+    [job] = api.sent.values()
+    assert job["spec"]["trainer"].get("numNodes") == nodes
+
+
 def test_the_nearest_runtime_is_told(run: Answer) -> None:
     api = Cluster()
     api.put(f"{OWN_RUNTIMES}/mine", runtime(name="mine").manifest)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, ValidationError
@@ -115,6 +116,8 @@ def of_head(lines: Iterable[str], source: str) -> Settings:
             place = f"{source}:{number}"
             for option, value in _options(text.removeprefix(MARK), place):
                 places[option] = place
+                if option == "env":
+                    _pair(value, f"{place}: --{option}")  # whose place is not the last one's
                 if option in ("env", "secret"):
                     options.setdefault(option, []).append(value)
                 else:
@@ -162,7 +165,7 @@ def _options(text: str, place: str) -> Iterable[tuple[str, str]]:
     if len(text) > LONGEST_LINE:
         raise SettingsError(f"{place}: {MARK}: the line has more than {LONGEST_LINE} characters")
     try:
-        words = shlex.split(text, comments=True)
+        words = list(_words(text))
     except ValueError as error:
         raise SettingsError(f"{place}: {MARK}: {str(error)[:1].lower()}{str(error)[1:]}") from error
     while words:
@@ -179,6 +182,17 @@ def _options(text: str, place: str) -> Iterable[tuple[str, str]]:
                 raise SettingsError(f"{place}: --{option}: has no value")
             value, *words = words
         yield option, value
+
+
+def _words(text: str) -> Iterable[str]:
+    """The words of a line up to its comment, which begins a word: `shlex.split` has it begin within one too."""
+    lexer = shlex.shlex(text, posix=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    try:
+        yield from takewhile(lambda word: not word.startswith("#"), lexer)
+    except ValueError:
+        if not lexer.token.startswith("#"):  # an apostrophe of a comment is no quote
+            raise
 
 
 def _of_options(options: Mapping[str, Any], place: Any) -> Settings:

@@ -48,9 +48,11 @@ def of_script(folder: Path, command: Sequence[str]) -> Settings:
         UserError: It cannot be read, or is wrong; with `file:line`.
     """
     script = script_of(command)
-    if not script or not (folder / script).is_file():
+    if not script or not _is_file(folder / script):
         return Settings()
-    return settings.of_head(_beginning(folder / script, _HEAD).decode(errors="replace").splitlines(), script)
+    head = _beginning(folder / script, _HEAD)
+    whole = head if len(head) < _HEAD else head.rpartition(b"\n")[0]
+    return settings.of_head(whole.decode("utf-8-sig", errors="replace").split("\n"), script)
 
 
 def workspace(folder: Path, settings: Settings, *, is_copy: bool = False) -> Path | None:
@@ -65,7 +67,7 @@ def workspace(folder: Path, settings: Settings, *, is_copy: bool = False) -> Pat
     if is_copy or not script.name or settings.command[0] == "tune":
         return None
     is_inside = not script.is_absolute() and ".." not in script.parts
-    return folder if is_inside and (folder / script).is_file() else None
+    return folder if is_inside and _is_file(folder / script) else None
 
 
 def label(folder: Path) -> str:
@@ -75,8 +77,16 @@ def label(folder: Path) -> str:
     return "-".join(filter(None, (_OTHERS.sub("-", path.name)[:_LONGEST].strip("-"), digest[:8])))
 
 
+def _is_file(path: Path) -> bool:
+    """Whether it is a regular file; a word of a command may as well be no name of a file, or too long for one."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
 def _beginning(file: Path, size: int) -> bytes:
-    if not file.is_file():
+    if not _is_file(file):
         raise UserError(f"{file}: is no regular file")
     try:
         with file.open("rb") as stream:

@@ -76,6 +76,15 @@ echo
     }
 
 
+@pytest.mark.parametrize("comment", ["", " # don't", " #don't", " # --nodes 5"])
+def test_a_comment_begins_a_word_and_not_within_one(comment: str) -> None:
+    line = f"#TRAINYARD --env COLOUR=#ff0000 --env 'NOTE=a # b' --nodes 4{comment}"
+    assert said(settings.of_head([line], "s.sh")) == {
+        "nodes": 4,
+        "env": {"COLOUR": "#ff0000", "NOTE": "a # b"},
+    }
+
+
 def test_what_comes_last_wins_and_variables_are_joined() -> None:
     file = settings.of_file("{nodes: 1, gpus: 8, env: {A: f, B: f}, secrets: [hub]}", "f")
     head = settings.of_head(["#TRAINYARD --nodes 2 --env B=h --secret own"], "s")
@@ -154,6 +163,12 @@ def test_a_wrong_file_is_told_with_its_line(text: str, sentence: str) -> None:
     with pytest.raises(UserError) as error:
         settings.of_file(text, "f.yaml")
     assert sentence in str(error.value)
+
+
+def test_of_several_variables_the_wrong_one_is_told_with_its_place() -> None:
+    with pytest.raises(UserError) as error:
+        settings.of_head(["#TRAINYARD --env A", "#TRAINYARD --env B=1"], "s.sh")
+    assert str(error.value) == "s.sh:1: --env A: must be a variable and its value, such as EPOCHS=3"
 
 
 def test_a_hostile_head_is_read_no_further_than_its_first_lines() -> None:
