@@ -7,6 +7,13 @@ import typer
 
 from .output import Output
 
+
+def same_place(namespace: str | None, kubeconfig: str | None, context: str | None) -> list[str]:
+    """The options that lead another command to the same place."""
+    given = (("-n", namespace), ("--kubeconfig", kubeconfig), ("--context", context))
+    return [word for option, value in given if value is not None for word in (option, value)]
+
+
 Kubeconfig = Annotated[
     str | None, typer.Option(help="Kubeconfig file; by default KUBECONFIG or ~/.kube/config.")
 ]

@@ -422,6 +422,29 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_come_back(monkeypatch: py
     assert api.writes() == []
 
 
+def test_a_pipe_that_closes_is_told_like_ctrl_c() -> None:
+    class Closed(io.StringIO):
+        def write(self, _: str) -> int:
+            raise BrokenPipeError
+
+    api, err = PodLogs(), io.StringIO()
+    api.prints(0, "first")
+
+    async def answer() -> None:
+        async with api.serving() as url:
+            credentials = Credentials(server=url, tls=None, namespace="team")
+            again = ["--context", "lab"]
+            await asyncio.to_thread(
+                command.attach, credentials, None, "tj", again=again, out=Closed(), err=err
+            )
+
+    with pytest.raises(BrokenPipeError):
+        run_test(answer)
+    assert err.getvalue().splitlines()[-1] == (
+        "TrainJob team/tj is Running, and goes on. To come back: trainyard attach tj --context lab"
+    )
+
+
 # --- the command --------------------------------------------------------------------
 
 

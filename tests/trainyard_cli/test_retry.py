@@ -286,6 +286,20 @@ def test_ctrl_c_after_the_deletion_leaves_the_manifest_and_says_so(
     assert [entry.name for entry in folder.iterdir()] == [file.name]
 
 
+def test_what_it_says_to_do_leads_to_the_same_cluster(
+    again: Again, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resend, "WAIT", 0.01)
+    api = Cluster("Running", looks=10**9)
+    file = folder / f"team.hello.{api.uid()}.yaml"
+    _, _, err = again(api, says=False, context="lab")
+    assert err.splitlines()[-2].endswith("trainyard retry hello -n team --context lab --yes")
+    _, _, err = again(api, yes=True, context="lab")
+    assert err.splitlines()[-1] == (
+        f"To send it, once the old one has gone: kubectl create -f {file} --context lab"
+    )
+
+
 def test_ctrl_c_before_the_deletion_leaves_nothing(
     again: Again, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -420,6 +434,23 @@ def test_a_secret_is_given_back_to_a_job_that_is_not_deleted(again: Again) -> No
     code, _, err = again(api)
     assert (code, err.splitlines()[-1]) == (1, "Nothing has been changed.")
     assert api.owners() == [api.uid()]
+
+
+def test_ctrl_c_while_a_secret_is_released_says_what_has_become_of_it(
+    again: Again, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    api = Cluster()
+    api.secret()
+    monkeypatch.setattr(Client, "patch", interrupted)
+    assert again(api)[2].splitlines()[1:] == [
+        "Interrupted.",
+        "TrainJob hello is as it was.",
+        "Secret code belonged to it, and belongs to nobody now.",
+    ]
+    assert list(folder.iterdir()) == []
 
 
 def test_a_secret_that_belongs_to_nobody_now_is_told(again: Again, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,6 +94,12 @@ def test_nothing_is_cancelled_unless_somebody_says_yes(monkeypatch: pytest.Monke
     assert api.writes() == []
 
 
+def test_the_command_without_a_question_leads_to_the_same_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = {"kubeconfig": "of lab", "context": "lab"}
+    _, _, err = cancelled(Cluster(a="Running"), monkeypatch, "a", says=False, suspend=True, **place)
+    assert err.endswith("trainyard cancel a -n team --kubeconfig 'of lab' --context lab --suspend --yes\n")
+
+
 def test_nobody_says_yes_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
     assert answers.confirmed("Cancel?") is False

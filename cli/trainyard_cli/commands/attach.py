@@ -28,7 +28,7 @@ from ..cluster import connection, job_names
 from ..cluster.attach import States, end
 from ..cluster.logs import MOST, OTHERS, Logs, Wanted
 from ..cluster.observe import is_name
-from ..options import Context, Kubeconfig
+from ..options import Context, Kubeconfig, same_place
 from ..output import REFUSED
 from ..printer import Printer
 from .logs import print_rest, seconds, show
@@ -72,12 +72,11 @@ def run(
         if name is not None and not is_name(name):
             raise UserError(f"{name!r} is not a valid name of an object")
     wanted = Wanted(rank=rank, since=seconds(since))
-    options = {"--namespace": namespace, "--kubeconfig": kubeconfig, "--context": context}
-    again = [word for option, value in options.items() if value is not None for word in (option, value)]
     try:
         credentials = connection.load_or_sandbox(kubeconfig, context)
     except KeyboardInterrupt:
         return LEFT
+    again = same_place(namespace, kubeconfig, context)
     return attach(credentials, namespace, job, wanted, again=again, grep=grep, out=out, err=err)
 
 
@@ -117,6 +116,10 @@ def attach(
     except KeyboardInterrupt:
         say(_left(within, job, states.row, again or []))
         return LEFT
+    except BrokenPipeError:  # nobody reads the lines any more
+        with suppress(BrokenPipeError):
+            say(_left(within, job, states.row, again or []))
+        raise
     except ApiError as error:
         raise UserError(clean(f"{credentials.source}: {error}")) from error
 

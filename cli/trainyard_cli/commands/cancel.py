@@ -6,6 +6,7 @@ Called by `main`, which adds `command` to the application. Asks and prints;
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from typing import Annotated, Final, TextIO
 
@@ -15,7 +16,7 @@ from trainyard_assist import stops as core
 from trainyard_assist.stops import Answer
 
 from ..cluster import connection, stops
-from ..options import Context, Kubeconfig, Printed
+from ..options import Context, Kubeconfig, Printed, same_place
 from ..output import REFUSED, Output
 from . import answers
 
@@ -70,8 +71,9 @@ def run(
     verb = "Suspend" if suspend else "Cancel"
     which = f"TrainJob {seen[0].namespace}/{seen[0].name}" if len(seen) == 1 else f"{len(seen)} TrainJobs"
     if seen and not yes and not ask(f"{verb} {which}?"):
-        again = ["trainyard", VERB, *names, "-n", seen[0].namespace, *["--suspend"] * suspend, "--yes"]
-        printer.tell(f"Nothing has been changed. To do it without a question: {' '.join(again)}")
+        place = same_place(seen[0].namespace, kubeconfig, context)
+        again = shlex.join(["trainyard", VERB, *names, *place, *["--suspend"] * suspend, "--yes"])
+        printer.tell(f"Nothing has been changed. To do it without a question: {again}")
         return max(REFUSED, printer.end())
     return answers.act(credentials, VERB, seen, stops.suspend if suspend else stops.cancel, printer)
 

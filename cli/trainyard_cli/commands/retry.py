@@ -6,7 +6,8 @@ Called by `main`, which adds `command` to the application. Asks and prints;
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final, TextIO
@@ -26,7 +27,7 @@ from trainyard_kube.credentials import Credentials
 from ..cluster import connection, job_names
 from ..cluster.resend import Resending, Stage
 from ..files import unsent
-from ..options import Context, Kubeconfig
+from ..options import Context, Kubeconfig, same_place
 from ..output import CANNOT_ASK, FINE, REFUSED, Form, Output
 from . import answers
 
@@ -89,20 +90,25 @@ def run(
     if name is None and stops.loses_something(seen):
         printer.tell(stops.loss(seen))
         if not yes and not ask(f"Delete TrainJob {seen.namespace}/{job}, and send it again?"):
-            again = f"trainyard retry {job} -n {seen.namespace}"
+            place = same_place(seen.namespace, kubeconfig, context)
+            again = shlex.join(["trainyard", VERB, job, *place])
             printer.tell(f"Nothing has been changed. Without a question: {again} --yes")
             printer.tell(f"To send it under another name, and delete nothing: {again} --name NAME")
             return max(REFUSED, printer.end())
-    return _Sending(seen, manifest, printer).run(credentials, beside=name is not None)
+    cluster = same_place(None, kubeconfig, context)
+    return _Sending(seen, manifest, printer, cluster).run(credentials, beside=name is not None)
 
 
 class _Sending:
     """One TrainJob on its way: knows what to say wherever it is interrupted."""
 
-    def __init__(self, seen: Seen, manifest: Manifest, printer: answers.Printer) -> None:
+    def __init__(
+        self, seen: Seen, manifest: Manifest, printer: answers.Printer, cluster: Sequence[str]
+    ) -> None:
         self._seen = seen
         self._manifest = manifest
         self._printer = printer
+        self._cluster = cluster  # the options that name it, those of kubectl too
         self._resending: Resending | None = None
         self._file: Path | None = None
 
@@ -143,17 +149,23 @@ class _Sending:
     def _say_how_it_stands(self) -> None:
         """What is changed, and how to continue."""
         stage = Stage.BEFORE if self._resending is None else self._resending.stage
+        released = [] if self._resending is None else self._resending.released
         if stage is Stage.BEFORE:
-            self._printer.tell("Nothing has been changed.")
+            sentence = (
+                f"TrainJob {self._seen.name} is as it was." if released else "Nothing has been changed."
+            )
+            self._printer.tell(sentence)
             self._forget()
         elif stage is Stage.BETWEEN:
-            self._printer.tell(f"To send it, once the old one has gone: kubectl create -f {self._file}")
+            create = shlex.join(["kubectl", "create", "-f", str(self._file), *self._cluster])
+            self._printer.tell(f"To send it, once the old one has gone: {create}")
             self._file = None
         else:
             name, namespace = read.name(self._manifest), self._seen.namespace
-            self._printer.tell(f"Look whether TrainJob {name} is there: trainyard jobs --all -n {namespace}")
+            jobs = shlex.join(["trainyard", "jobs", "--all", "-n", namespace, *self._cluster])
+            self._printer.tell(f"Look whether TrainJob {name} is there: {jobs}")
             self._forget()
-        for child in () if self._resending is None else self._resending.released:
+        for child in released:
             self._printer.tell(f"{child} belonged to it, and belongs to nobody now.")
 
     def _forget(self) -> None:

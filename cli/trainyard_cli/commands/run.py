@@ -32,7 +32,7 @@ from ..cluster import connection, job_names
 from ..cluster import run as cluster
 from ..cluster.observe import is_name
 from ..files import run_settings
-from ..options import Context, Kubeconfig
+from ..options import Context, Kubeconfig, same_place
 from ..output import FINE, REFUSED, Form, write_json
 from . import answers, attach, run_local, run_workspace
 
@@ -128,7 +128,7 @@ def run(
         return REFUSED
     except ApiError as error:
         raise UserError(clean(f"{credentials.source}: {error}")) from error
-    again = _again(namespace, kubeconfig, context)
+    again = same_place(namespace, kubeconfig, context)
     try:
         stored = asyncio.run(_send(credentials, draft, is_generated=not chosen.name))
     except KeyboardInterrupt:
@@ -183,12 +183,6 @@ async def _send(credentials: Credentials, draft: Draft, *, is_generated: bool) -
     base = draft.trainjob["metadata"]["name"][:-SUFFIX_LENGTH]
     async with connection.client(credentials, "run") as client:
         return await cluster.send(client, draft, (lambda: f"{base}{_suffix()}") if is_generated else None)
-
-
-def _again(namespace: str | None, kubeconfig: str | None, context: str | None) -> list[str]:
-    """The options that lead another command to the same place."""
-    given = (("-n", namespace), ("--kubeconfig", kubeconfig), ("--context", context))
-    return [word for option, value in given if value for word in (option, value)]
 
 
 def _print(manifests: Sequence[Json], form: Form, out: TextIO) -> None:
