@@ -185,7 +185,7 @@ def _options(text: str, place: str) -> Iterable[tuple[str, str]]:
 
 
 def _words(text: str) -> Iterable[str]:
-    """The words of a line up to its comment, which begins a word: `shlex.split` has it begin within one too."""
+    """The words of a line up to its comment, which begins a word; for `shlex.split`, a # within one does."""
     lexer = shlex.shlex(text, posix=True)
     lexer.whitespace_split, lexer.commenters = True, ""
     try:

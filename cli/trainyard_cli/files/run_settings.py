@@ -78,7 +78,7 @@ def label(folder: Path) -> str:
 
 
 def _is_file(path: Path) -> bool:
-    """Whether it is a regular file; a word of a command may as well be no name of a file, or too long for one."""
+    """Whether it is a regular file; a word of a command may be too long for the name of one."""
     try:
         return path.is_file()
     except OSError:
