@@ -146,10 +146,8 @@ def test_a_copy_with_another_command_starts_that() -> None:
 
 
 def test_a_copy_with_another_script_starts_nothing_of_its_model() -> None:
-    live = {
-        **LIVE,
-        "spec": {**LIVE["spec"], "trainer": {"command": ["torchrun", "train.py"], "args": ["-v"]}},
-    }
+    trainer = {"command": ["torchrun", "train.py"], "args": ["-v"]}
+    live = {"metadata": {"name": "old"}, "spec": {"runtimeRef": {"name": "rt"}, "trainer": trainer}}
     own = runtime(command=["torchrun"])
     other, options = (
         trainjob(settings.of_options({"command": words}), own, namespace="team", name="new", copied=live)
