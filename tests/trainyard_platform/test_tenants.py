@@ -254,26 +254,42 @@ def named(resource: str, *only: str) -> dict[str, Any]:
     }
 
 
+def groups(*flavors: str) -> list[dict[str, Any]]:
+    return [{"flavors": [{"name": flavor, "resources": {"cpu": {"nominal": "1"}}} for flavor in flavors]}]
+
+
 def test_people_see_the_quota_that_is_shared_with_theirs_and_no_other() -> None:
     queues = Queues.model_validate(
         {
             "cohorts": {"all": {}, "some": {"parent": "all"}, "others": {}},
             "clusterQueues": {
-                "research": {"cohort": "some"},
-                "speech": {"cohort": "all"},
+                "research": {"cohort": "some", "resourceGroups": groups("h100", "a100")},
+                "speech": {"cohort": "all", "resourceGroups": groups("cpu")},
                 "elsewhere": {"cohort": "others"},
                 "alone": {},
             },
+            "localQueues": [
+                {"name": "own", "namespace": "has-two", "clusterQueue": "elsewhere"},
+                {"name": "own", "namespace": "other", "clusterQueue": "elsewhere"},
+            ],
         }
     )
 
-    def rules(**settings: Any) -> list[dict[str, Any]]:
-        manifests = tenant_manifests.bindings("team", tenant(**settings), queues)
-        [role] = [one for one in manifests if one["kind"] == "ClusterRole"]
+    def rules(namespace: str = "team", **settings: Any) -> list[dict[str, Any]]:
+        manifests = tenant_manifests.bindings(namespace, tenant(**settings), queues)
+        [role] = [manifest for manifest in manifests if manifest["kind"] == "ClusterRole"]
         return list(role["rules"])
 
-    assert rules() == [named("clusterqueues", "research", "speech"), named("cohorts", "all", "some")]
+    assert rules() == [
+        named("clusterqueues", "research", "speech"),
+        named("cohorts", "all", "some"),
+        named("resourceflavors", "a100", "h100"),
+    ]
     assert rules(clusterQueue="alone") == [named("clusterqueues", "alone")]
+    assert rules("has-two", clusterQueue="alone") == [
+        named("clusterqueues", "alone", "elsewhere"),
+        named("cohorts", "others"),
+    ]
 
 
 def test_nobody_without_people() -> None:
@@ -370,6 +386,22 @@ def test_only_trainjobs_can_be_written_and_no_secret_be_seen() -> None:
         for resource in rule["resources"]
     }
     assert not seen & {"secrets", "configmaps", "pods/exec", "serviceaccounts/token"}
+
+
+def test_who_belongs_to_a_tenant_reads_what_a_plan_needs_beside_the_quota() -> None:
+    rules = {role["metadata"]["name"]: role["rules"] for role in tenant_manifests.roles()}
+    limits = {"apiGroups": [""], "resources": ["limitranges"], "verbs": ["get", "list"]}
+    assert [name for name, those in rules.items() if limits in those] == [
+        "trainyard-data-scientist",
+        "trainyard-viewer",
+    ]
+    assert rules["trainyard-runtime-viewer"][1:] == [
+        {
+            "apiGroups": ["kueue.x-k8s.io"],
+            "resources": ["workloadpriorityclasses"],
+            "verbs": ["get", "list"],
+        }
+    ]
 
 
 def test_who_belongs_to_a_tenant_reads_what_its_pods_use() -> None:

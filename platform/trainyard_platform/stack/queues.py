@@ -277,6 +277,15 @@ class Queues(StrictModel):
         cohorts = [name for name in self.cohorts if top and self._top_of(name) == top]
         return sorted({cluster_queue, *queues}), sorted(cohorts)
 
+    def behind(self, namespace: str) -> frozenset[str]:
+        """The ClusterQueues of a namespace's `localQueues`."""
+        return frozenset(local.cluster_queue for local in self.local_queues if local.namespace == namespace)
+
+    def flavors_of(self, cluster_queue: str) -> frozenset[str]:
+        """The flavors of which a queue has quota."""
+        queue = self.cluster_queues.get(cluster_queue, ClusterQueue())
+        return frozenset(flavor.name for group in queue.resource_groups for flavor in group.flavors)
+
     def _top(self, cluster_queue: str) -> str | None:
         """The topmost cohort above a queue."""
         queue = self.cluster_queues.get(cluster_queue)

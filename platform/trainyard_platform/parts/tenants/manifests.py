@@ -33,6 +33,8 @@ _PLACES = (f"visibility.{names.KUEUE_GROUP}", ["localqueues/pendingworkloads"])
 """Where the own jobs wait among those of others, whose names it does not say."""
 _METRICS = (names.METRICS_GROUP, ["pods"])
 """What pods use, for `trainyard seff` and `kubectl top pods`. It cannot be watched."""
+_LIMITS = ("", ["limitranges"])
+"""What containers of the namespace request that say nothing, which `trainyard run` counts."""
 _KEEP = ["create", "delete", "get", "list", "patch", "update", "watch"]
 _RIGHTS = {
     Right.CONFIG_MAPS: ("", ["configmaps"], _KEEP),
@@ -52,14 +54,16 @@ def roles() -> list[Manifest]:
     seen = [
         rights.rule(*_METRICS, ["get", "list"]),
         rights.rule(*_LOGS, ["get"]),
+        rights.rule(*_LIMITS, ["get", "list"]),
         rights.rule(*_PLACES, ["get"]),
     ]
     write = rights.rule(names.TRAINER_GROUP, [names.TRAINJOBS], ["create", "delete", "patch", "update"])
     runtimes = rights.rule(names.TRAINER_GROUP, [names.CLUSTER_TRAINING_RUNTIMES], _LOOK)
+    priorities = rights.rule(names.KUEUE_GROUP, ["workloadpriorityclasses"], ["get", "list"])
     return [
         rights.role({"name": DATA_SCIENTIST}, [*look, *seen, write]),
         rights.role({"name": VIEWER}, [*look, *seen]),
-        rights.role({"name": CLUSTER_VIEWER}, [runtimes]),
+        rights.role({"name": CLUSTER_VIEWER}, [runtimes, priorities]),
     ]
 
 
@@ -140,16 +144,23 @@ def bindings(name: str, tenant: Tenant, queues: Queues | None = None) -> Iterato
         metadata = {"name": f"{CLUSTER_VIEWER}-{name}"}
         yield _bound(metadata, CLUSTER_VIEWER, everybody)
         metadata = {"name": f"{QUEUE_VIEWER}-{name}"}
-        yield rights.role(metadata, _of_queues(tenant.cluster_queue, queues or Queues()))
+        yield rights.role(metadata, _of_queues(name, tenant, queues or Queues()))
         yield _bound(metadata, metadata["name"], everybody)
 
 
-def _of_queues(cluster_queue: str, queues: Queues) -> list[Manifest]:
+def _of_queues(name: str, tenant: Tenant, queues: Queues) -> list[Manifest]:
     """To see the quota, by name: these objects say how much is used, and not by whom."""
-    shared, cohorts = queues.sharing(cluster_queue)
-    by_name = (("clusterqueues", shared), ("cohorts", cohorts))
+    behind = {tenant.cluster_queue} | queues.behind(name)
+    shares = [queues.sharing(queue) for queue in behind]
+    by_name = {
+        "clusterqueues": {queue for shared, _ in shares for queue in shared},
+        "cohorts": {cohort for _, cohorts in shares for cohort in cohorts},
+        "resourceflavors": {flavor for queue in behind for flavor in queues.flavors_of(queue)},
+    }
     return [
-        rights.rule(names.KUEUE_GROUP, [resource], ["get"], only=only) for resource, only in by_name if only
+        rights.rule(names.KUEUE_GROUP, [resource], ["get"], only=sorted(only))
+        for resource, only in by_name.items()
+        if only
     ]
 
 
