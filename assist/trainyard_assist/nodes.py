@@ -26,6 +26,8 @@ NOT_READY: Final = "NotReady"
 CORDONED: Final = "Cordoned"
 _CORDON: Final = "node.kubernetes.io/unschedulable"
 _PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
+_KEEPS_OUT: Final = {NOT_READY, CORDONED, "DiskPressure", "PIDPressure", "NetworkUnavailable"}
+"""What Kubernetes taints a node for. Pods with requests tolerate MemoryPressure."""
 _LONGEST: Final = 200
 """Characters of what a kubelet says, at most."""
 
@@ -92,7 +94,7 @@ def pools(nodes: Iterable[Json], pods: Iterable[Json] | None, flavors: Sequence[
         pool.accelerators |= {clean(labels[label]) for label in (names.ACCELERATOR_LABEL,) if label in labels}
         ailments = list(_sick(node, name))
         pool.sick += ailments
-        takes_pods = not any(sick.state in (NOT_READY, CORDONED) for sick in ailments)
+        takes_pods = not any(sick.state in _KEEPS_OUT for sick in ailments)
         pool.nodes += 1
         pool.ready += takes_pods
         _add(pool, node, used.get(read.name(node), {}), takes_pods=takes_pods)

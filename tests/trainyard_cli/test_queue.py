@@ -149,7 +149,11 @@ def test_what_the_rights_lack_is_said_in_a_sentence_each() -> None:
     api.named = {"clusterqueues": ["gpus"]}
     seen = api.look()
     assert seen.unseen == ("what cohort all lends: you are not allowed to see it",)
-    assert [line.lendable for line in seen.doors[0].lines] == [0]
+    assert [(line.free, line.lendable, line.lent) for line in seen.doors[0].lines] == [(0, None, None)]
+    out, _ = printed(seen)
+    assert out.splitlines()[2].split() == [GPU, "h100", "8", "10", "2", "0", "?"]
+    [line] = queue.document(seen)["localQueues"][0]["quota"]
+    assert (line["lendable"], line["lent"]) == (None, None)
     api.named = {}
     api.forbidden |= {f"{KUEUE}/clusterqueues/gpus", f"{TEAM}/workloads"}
     seen = api.look()
@@ -160,6 +164,27 @@ def test_what_the_rights_lack_is_said_in_a_sentence_each() -> None:
     out, err = printed(seen)
     assert out == "LocalQueue default: ClusterQueue gpus\nJobs with quota: 1; waiting: 0\n"
     assert err.splitlines() == [f"Could not see all: {words}" for words in seen.unseen]
+
+
+def test_who_may_get_the_flavors_of_the_queue_by_name_is_told_which_is_not_for_the_job() -> None:
+    api = Cluster()
+    api.waits("small", 1)
+    wanting = api.objects[f"{KUEUE}/namespaces/team/workloads/jobset-small"]
+    wanting["spec"]["podSets"][0]["template"] = {"spec": {"nodeSelector": {"gpu": "a100"}}}
+    api.put(f"{KUEUE}/resourceflavors/h100", {"spec": {"nodeLabels": {"gpu": "h100"}}})
+    api.as_ada()
+    [waiting] = api.look().doors[0].waiting
+    assert waiting.verdict is not None
+    assert waiting.verdict.why == "its nodeSelector wants gpu=a100, which flavor h100 does not have"
+
+
+def test_more_queues_than_can_be_asked_for_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_queues, "MOST", 1)
+    api = Cluster()
+    api.as_ada()
+    seen = api.look()
+    assert seen.unseen == ("what the cohort lends: more than 1 queues or cohorts share the quota",)
+    assert [line.lendable for line in seen.doors[0].lines] == [None]
 
 
 def test_the_json_has_the_documented_shape() -> None:
@@ -440,6 +465,37 @@ def test_who_may_not_see_nodes_sees_what_the_queues_say() -> None:
     document = nodes.document(api.look())
     assert (document["pools"], document["unseen"]) == (None, [nodes.NOT_ALLOWED])
     assert [door["name"] for door in document["localQueues"]] == ["default"]
+
+
+def test_without_nodes_and_without_queues_both_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = a_pool()
+    api.as_ada()
+    api.missing.add(KUEUE)
+
+    async def answer() -> tuple[int, str, str]:
+        async with api.serving() as url:
+            credentials = Credentials(server=url, tls=None, namespace="team")
+            monkeypatch.setattr(connection, "load_or_sandbox", lambda *_: credentials)
+            return await asyncio.to_thread(answered, nodes.run)
+
+    code, out, err = run_test(answer)
+    assert (code, out) == (2, "")
+    assert err.startswith("you are not allowed to list nodes: ")
+    assert err.endswith("the cluster does not know LocalQueues: Kueue is not installed\n")
+
+
+@pytest.mark.parametrize(
+    ("pressure", "ready"),
+    [("DiskPressure", 0), ("PIDPressure", 0), ("NetworkUnavailable", 0), ("MemoryPressure", 1)],
+)
+def test_a_node_that_kubernetes_keeps_pods_from_has_nothing_free(pressure: str, ready: int) -> None:
+    api = Cluster()
+    put_node(api, "gpu-0", {"type": "Ready", "status": "True"}, {"type": pressure, "status": "True"})
+    seen = api.look_at_nodes()
+    assert seen is not None
+    [pool] = nodes.document(seen)["pools"]
+    assert (pool["ready"], pool["resources"][GPU]["free"]) == (ready, str(8 * ready))
+    assert [sick["state"] for sick in pool["sick"]] == [pressure]
 
 
 def test_whatever_a_kubelet_says_is_printed_on_one_line() -> None:

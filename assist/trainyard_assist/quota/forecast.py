@@ -38,21 +38,24 @@ def forecast(state: State, job: Job) -> Verdict:
         why = f"jobs that you may not see wait in ClusterQueue {queue.name}, one after the other"
         return Verdict(answer=Answer.WAITS, why=why, before=names, sure=False)
     tree = Tree(state.queues.values(), state.cohorts)
-    chooser = Chooser(tree, state.queues, state.flavors, (*state.holders, *unseen_holders(state)))
+    unseen = tuple(unseen_holders(state))
+    chooser = Chooser(tree, state.queues, state.flavors, (*state.holders, *unseen))
+    whole = state.whole or not queue.cohort
     if first := _holds_up(chooser, queue, before, waiting):
         chosen = chooser.assign(job)
-        return _waits(chosen, (first.name,) if first not in before else names, sure=_is_sure(state, queue))
+        return _waits(chosen, (first.name,) if first not in before else names, whole=whole, sure=whole)
     chosen = chooser.assign(job)
     _reserve(chooser, state, job, chosen.reach)
     chosen = chooser.assign(job)
-    sure = _is_sure(state, queue)
+    lacks = chosen.fails or bool(chosen.scarce)
+    sure = whole and not (lacks and _hides_priorities(tree, queue, unseen))
     if chosen.fails:
-        return _waits(chosen, names, sure=sure)
+        return _waits(chosen, names, whole=whole, sure=sure)
     stopped: tuple[Holder, ...] = ()
     if chosen.scarce:
         stopped = chooser.targets(job, chosen.used, chosen.scarce)
         if not stopped:
-            return _waits(chosen, names, sure=sure)
+            return _waits(chosen, names, whole=whole, sure=sure)
     return Verdict(
         answer=Answer.PREEMPTS if stopped else Answer.STARTS,
         preempts=tuple(holder.name for holder in stopped),
@@ -80,16 +83,16 @@ def unseen_holders(state: State) -> Iterator[Holder]:
             )
 
 
-def _waits(chosen: Assignment, before: Sequence[str], *, sure: bool) -> Verdict:
+def _waits(chosen: Assignment, before: Sequence[str], *, whole: bool, sure: bool) -> Verdict:
     tried = {short.flavor for short in chosen.short}
     too_much = {short.flavor for short in chosen.short if short.wanted > short.most}
-    never = chosen.fails and sure and tried == too_much
+    never = chosen.fails and whole and tried == too_much
     return Verdict(
         answer=Answer.NEVER if never else Answer.WAITS,
         why="; ".join(chosen.why),
         short=tuple(chosen.short),
         before=() if never else before,
-        sure=sure,
+        sure=sure or never,
     )
 
 
@@ -160,8 +163,16 @@ def _is_in(job: Job, state: State) -> bool:
     return any(other.name == job.name and other.queue == job.queue for other in state.waiting)
 
 
-def _is_sure(state: State, queue: Queue) -> bool:
-    return state.whole or not queue.cohort
+def _hides_priorities(tree: Tree, queue: Queue, unseen: Sequence[Holder]) -> bool:
+    """Whether Kueue might stop jobs for one of the queue, by a priority that cannot be seen."""
+    top = tree.queues[queue.name].above[-1:]
+    for holder in unseen:
+        is_own = holder.queue == queue.name
+        policy = queue.rules.within if is_own else queue.rules.reclaim
+        shares = is_own or (top and tree.queues[holder.queue].above[-1:] == top)
+        if shares and policy in (Policy.LOWER, Policy.LOWER_OR_NEWER):
+            return True
+    return False
 
 
 def _order(job: Job) -> tuple[int, datetime, str]:

@@ -28,20 +28,18 @@ class Line:
     """How much of that is not its own."""
     free: int
     """What is left of its own."""
-    lendable: int
-    """What it can borrow beside that, at once."""
-    lent: int
-    """How much of its own, which it does not use, others use now."""
+    lendable: int | None
+    """What it can borrow beside that, at once; None if not all of its cohort can be seen."""
+    lent: int | None
+    """How much of its own, which it does not use, others use now; None as well."""
 
 
 def lines(state: State, queue: str) -> list[Line]:
-    """What is to be said of a ClusterQueue; nothing of one that cannot be seen.
-
-    With queues of its cohort that cannot be seen, `lendable` and `lent` are not known: they are 0.
-    """
+    """What is to be said of a ClusterQueue; nothing of one that cannot be seen."""
     its = state.queues.get(queue)
     if its is None:
         return []
+    whole = state.whole or not its.cohort
     tree = Tree(state.queues.values(), state.cohorts)
     node = tree.queues[queue]
     listed = []
@@ -49,13 +47,10 @@ def lines(state: State, queue: str) -> list[Line]:
         key = (flavor, resource)
         nominal, used = node.own(key).nominal, node.used[key]
         unused = max(0, nominal - used)
-        available = tree.available(queue, key) if state.whole else unused
+        available = tree.available(queue, key) if whole else unused
         free = min(unused, available)
-        listed.append(
-            Line(
-                flavor, resource, nominal, used, max(0, used - nominal), free, available - free, unused - free
-            )
-        )
+        lendable, lent = (available - free, unused - free) if whole else (None, None)
+        listed.append(Line(flavor, resource, nominal, used, max(0, used - nominal), free, lendable, lent))
     return listed
 
 

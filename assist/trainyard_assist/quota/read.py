@@ -164,11 +164,18 @@ def _pods(workload: Json) -> Iterator[PodSet]:
 
 def _holder(workload: Json) -> Holder:
     used: defaultdict[Key, int] = defaultdict(int)
+    # Of a job that goes on, such as one whose initializer has ended, Kueue takes the quota back at once.
+    ended = {
+        _name(pods): read.number(pods, "count")
+        for pods in read.objects(workload, "status", "reclaimablePods")
+    }
     for pods in read.objects(workload, "status", "admission", "podSetAssignments"):
         flavors = read.texts(pods, "flavors")
+        count = max(1, read.number(pods, "count", default=1))
+        left = max(0, count - ended.get(_name(pods), 0))
         for resource, nano in _amounts(read.at(pods, "resourceUsage")).items():
             if resource in flavors:
-                used[flavors[resource], resource] += nano
+                used[flavors[resource], resource] += nano * left // count
     return Holder(
         name=queue_place.job(workload),
         queue=read.text(workload, "status", "admission", "clusterQueue"),

@@ -32,7 +32,10 @@ def _sentence(verdict: Verdict) -> str:
 
 
 def _checks(verdict: Verdict) -> str:
-    return f", if {listed(verdict.checks)} let it" if verdict.checks else ""
+    if not verdict.checks:
+        return ""
+    let = "lets" if len(verdict.checks) == 1 else "let"
+    return f", if {listed(verdict.checks)} {let} it"
 
 
 def _short(short: Short) -> str:

@@ -48,9 +48,7 @@ async def look(client: Client) -> Seen | None:
     )
     if nodes is None:
         return None
-    unseen = (
-        () if pods is not None else ("what is used: you are not allowed to list the pods of all namespaces",)
-    )
+    unseen = () if pods is not None else (_NO_PODS,)
     return Seen(pools(nodes, pods, flavors or ()), client.time.now(), unseen, with_use=pods is not None)
 
 

@@ -38,7 +38,7 @@ from .lists import everything
 from .observe import in_time, is_name
 
 MOST: Final = 256
-"""ClusterQueues or Cohorts that are asked for one by one, at most."""
+"""Objects of a kind that are asked for one by one, at most."""
 
 Key = tuple[str, str]
 """Namespace and name."""
@@ -135,9 +135,10 @@ class _There:
 
 async def _there(client: Client, namespace: str, own: Iterable[Json]) -> _There:
     behind = {text(door, "spec", "clusterQueue") for door in own} - {""}
-    (workloads, all_doors, partial), quotas, flavors = await asyncio.gather(
-        _workloads(client, namespace), _quotas(client, namespace, behind), _flavors(client)
+    (workloads, all_doors, partial), quotas = await asyncio.gather(
+        _workloads(client, namespace), _quotas(client, namespace, behind)
     )
+    flavors = await _flavors(client, [queue for queue in quotas.cluster_queues if name(queue) in behind])
     state = quota.state(
         cluster_queues=quotas.cluster_queues,
         cohorts=quotas.cohorts,
@@ -223,7 +224,7 @@ async def _quotas(client: Client, namespace: str, behind: Collection[str]) -> _Q
             raise
     queues, allowed = await _readable(client, namespace)
     cluster_queues, cohorts = await asyncio.gather(
-        _each(client, CLUSTER_QUEUES, {*behind, *queues}), _each(client, COHORTS, allowed)
+        _each(client, CLUSTER_QUEUES, {*behind, *queues[:MOST]}), _each(client, COHORTS, allowed[:MOST])
     )
     there = {name(queue): queue for queue in cluster_queues}
     unseen = [
@@ -234,7 +235,10 @@ async def _quotas(client: Client, namespace: str, behind: Collection[str]) -> _Q
     cohorts_of_own = {text(there[queue], "spec", "cohortName") for queue in behind & there.keys()} - {""}
     hidden = sorted(cohorts_of_own - {name(cohort) for cohort in cohorts})
     unseen += [f"what cohort {cohort} lends: you are not allowed to see it" for cohort in hidden]
-    return _Quota(cluster_queues, cohorts, tuple(unseen), whole=not hidden)
+    too_many = max(len(queues), len(allowed)) > MOST
+    if too_many:
+        unseen.append(f"what the cohort lends: more than {MOST} queues or cohorts share the quota")
+    return _Quota(cluster_queues, cohorts, tuple(unseen), whole=not hidden and not too_many)
 
 
 async def _readable(client: Client, namespace: str) -> tuple[list[str], list[str]]:
@@ -260,7 +264,7 @@ def _named(rules: Iterable[Json], resource: Resource) -> list[str]:
         and "get" in (rule.get("verbs") or ())
         for named in rule.get("resourceNames") or ()
     }
-    return sorted(listed)[:MOST]
+    return sorted(listed)
 
 
 async def _each(client: Client, resource: Resource, named: Iterable[str]) -> list[Json]:
@@ -278,14 +282,20 @@ async def _each(client: Client, resource: Resource, named: Iterable[str]) -> lis
     return [answer for answer in answers if answer is not None]
 
 
-async def _flavors(client: Client) -> list[Json]:
-    """The ResourceFlavors; none if the user may not see them, and then any holds any pod."""
+async def _flavors(client: Client, cluster_queues: Iterable[Json]) -> list[Json]:
+    """The ResourceFlavors, or those of these ClusterQueues; who may see none, of whom any holds any pod."""
     try:
         return await _all(client, RESOURCE_FLAVORS)
     except ApiError as error:
         if error.code not in (403, 404):
             raise
-        return []
+    named = {
+        text(flavor, "name")
+        for queue in cluster_queues
+        for group in objects(queue, "spec", "resourceGroups")
+        for flavor in objects(group, "flavors")
+    }
+    return await _each(client, RESOURCE_FLAVORS, sorted(named)[:MOST])
 
 
 async def _all(client: Client, resource: Resource, namespace: str | None = None) -> list[Json]:

@@ -29,7 +29,8 @@ from ..output import FINE, Output, fitted, write_json
 from . import queue as queue_command
 
 API_VERSION: Final = "nodes.trainyard.dev/v1alpha1"
-NOT_ALLOWED: Final = "you are not allowed to list nodes; your queues say what is free"
+_NO_NODES: Final = "you are not allowed to list nodes"
+NOT_ALLOWED: Final = f"{_NO_NODES}; your queues say what is free"
 MOST: Final = 40
 """Sick nodes that are printed; JSON has all."""
 _NAMESPACES: Final = 3
@@ -61,7 +62,13 @@ def run(
     within = namespace or credentials.namespace
 
     async def answer(client: Client) -> Seen | queues.Seen:
-        return await look(client) or await queues.look(client, within)
+        seen = await look(client)
+        if seen is not None:
+            return seen
+        try:
+            return await queues.look(client, within)
+        except UserError as error:
+            raise UserError(f"{_NO_NODES}: {error}") from error
 
     try:
         seen = connection.ask(credentials, "nodes", answer)

@@ -109,9 +109,10 @@ def door_json(door: Door) -> dict[str, Any]:
     }
 
 
-def _line_json(line: Line) -> dict[str, str]:
+def _line_json(line: Line) -> dict[str, str | None]:
     fields = ("nominal", "used", "borrowed", "free", "lendable", "lent")
-    amounts = {field: amount(line.resource, getattr(line, field)) for field in fields}
+    values = {field: getattr(line, field) for field in fields}
+    amounts = {field: None if nano is None else amount(line.resource, nano) for field, nano in values.items()}
     return {"flavor": clean(line.flavor), "resource": clean(line.resource), **amounts}
 
 
@@ -164,7 +165,7 @@ def _cells(line: Line) -> dict[str, str]:
         "USED": amount(line.resource, line.used),
         "BORROWED": amount(line.resource, line.borrowed),
         "FREE": amount(line.resource, line.free),
-        "LENDABLE": amount(line.resource, line.lendable),
+        "LENDABLE": "?" if line.lendable is None else amount(line.resource, line.lendable),
     }
 
 

@@ -285,6 +285,35 @@ def test_a_share_is_taken_back_also_from_jobs_that_cannot_be_seen() -> None:
     assert forecast(there, job(gpu=8)).preempts == ("jobs of ClusterQueue other",)
 
 
+def test_where_a_priority_that_cannot_be_seen_decides_it_is_not_sure() -> None:
+    own = state(gpus(8, **PREEMPTS))
+    verdict = forecast(own, job(gpu=4, priority=5))
+    assert (verdict.answer, verdict.sure) == (Answer.WAITS, False)
+    assert forecast(own, job(gpu=9)).answer is Answer.NEVER
+    assert forecast(state(gpus(4, **PREEMPTS)), job(gpu=4)).sure is True
+    seen = state(gpus(8, **PREEMPTS), workloads=[holds("all", 8)])
+    assert forecast(seen, job(gpu=4)) == Verdict(
+        answer=Answer.WAITS, short=(Short(GPU, "h100", 4 * ONE, 0, 8 * ONE),)
+    )
+    lower: dict[str, Any] = {"preemption": {"reclaimWithinCohort": "LowerPriority"}}
+    borrowed = state(gpus(cohort="all", **lower), lender(used=16))
+    assert forecast(borrowed, job(gpu=8, priority=5)).sure is False
+    elsewhere = cluster_queue("elsewhere", ("h100", {GPU: 8}), used={("h100", GPU): "8"})
+    there = state(gpus(8, **lower), elsewhere, workloads=[holds("all", 8)])
+    assert forecast(there, job(gpu=8, priority=5)).sure is True
+
+
+def test_who_stops_gives_back_only_what_its_pods_still_have() -> None:
+    """An initializer of it has ended, and Kueue has taken that quota back."""
+    low = holds("low", 8, priority=-1)
+    low["status"]["admission"]["podSetAssignments"][0]["count"] = 4
+    low["status"]["reclaimablePods"] = [{"name": "node", "count": 3}]
+    there = state(gpus(8, **PREEMPTS), workloads=[low])
+    assert [dict(holder.used) for holder in there.holders] == [{("h100", GPU): 2 * ONE}]
+    assert forecast(there, job(gpu=2, priority=5)).preempts == ("gpus/low",)
+    assert forecast(there, job(gpu=4, priority=5)).answer is Answer.WAITS
+
+
 def test_nobody_is_stopped_for_a_job_that_would_borrow() -> None:
     running = [holds("all", 16, "other")]
     there = state(gpus(cohort="all", **PREEMPTS), lender(used=16), workloads=running)
@@ -343,7 +372,7 @@ def test_without_the_other_queues_of_the_cohort_it_is_not_sure() -> None:
 def test_checks_that_come_after_the_quota_are_named() -> None:
     checked = gpus(admissionChecksStrategy={"admissionChecks": [{"name": "provision"}]})
     verdict = forecast(state(checked), job(gpu=1))
-    assert said(verdict) == "starts now, if provision let it"
+    assert said(verdict) == "starts now, if provision lets it"
 
 
 # --- what a JobSet asks for -------------------------------------------------------
