@@ -69,7 +69,7 @@ ADVICE = (
     "Each rank asks for 64Gi of memory, and none uses more than 2Gi now: "
     "a job that asks for less (resourcesPerNode) starts sooner.\n"
 )
-GPUS = "metrics.k8s.io does not measure GPUs: run nvidia-smi in a pod (kubectl exec).\n"
+GPUS = "metrics.k8s.io does not measure GPUs. Ask a rank that runs: trainyard exec tj -n team -- nvidia-smi\n"
 
 
 def test_the_table_says_of_each_rank_and_of_all_what_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

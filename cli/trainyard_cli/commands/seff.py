@@ -108,7 +108,8 @@ def _unmeasured(seen: Seen, row: jobs.Row, ranks: Sequence[Rank]) -> Iterator[st
     elif missing:
         yield f"Not measured: {listed(missing)}. That begins up to a minute after a pod starts."
     if not row.is_over and any(rank.amounts.get(Kind.GPUS, Amount()).requested for rank in ranks):
-        yield f"{names.METRICS_GROUP} does not measure GPUs: run nvidia-smi in a pod (kubectl exec)."
+        ask = f"trainyard exec {row.name} -n {row.namespace} -- nvidia-smi"
+        yield f"{names.METRICS_GROUP} does not measure GPUs. Ask a rank that runs: {ask}"
 
 
 def document(answer: Answer) -> dict[str, Any]:
