@@ -21,6 +21,10 @@ _LONGEST: Final = 64 * 1024
 _LARGEST: Final = 2**63 - 1
 _DIGITS: Final = 19
 _FILES: Final = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
+_ATTRIBUTES: Final = frozenset({"path", "linkpath", "size"})
+"""What is read of a pax header; the rest of it is not kept."""
+_SPARSE: Final = "GNU.sparse"
+"""How the attributes of a file with holes begin."""
 _RECORDS: Final = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE)
 _EMPTY: Final = (
     tarfile.LNKTYPE,
@@ -124,7 +128,7 @@ class Reader:
         long, self._long = self._long, {}
         name = long.get("path", info.name)
         size = long.get("size", str(info.size))
-        is_sparse = info.type == tarfile.GNUTYPE_SPARSE or any(key.startswith("GNU.sparse") for key in long)
+        is_sparse = info.type == tarfile.GNUTYPE_SPARSE or _SPARSE in long
         if is_sparse or not (size.isdecimal() and len(size) <= _DIGITS and int(size) <= _LARGEST):
             raise UserError(clean(f"what tar sent has a file of no plain size: {name}"))
         self._expect(0 if info.type in _EMPTY else int(size))
@@ -153,7 +157,11 @@ class Reader:
         elif self._type == tarfile.GNUTYPE_LONGLINK:
             self._long["linkpath"] = _text(record.rstrip(b"\0"))
         elif self._type == tarfile.XHDTYPE:
-            self._long |= dict(_attributes(record))
+            for key, value in _attributes(record):
+                if key.startswith(_SPARSE):
+                    self._long[_SPARSE] = value
+                elif key in _ATTRIBUTES:
+                    self._long[key] = value
 
 
 def _text(name: bytes) -> str:

@@ -134,6 +134,16 @@ def test_what_no_tar_would_send_is_refused(whole: bytes, words: str) -> None:
         list(Reader().feed(whole))
 
 
+def test_of_what_is_said_of_a_member_only_what_is_used_is_kept() -> None:
+    reader = Reader()
+    for number in range(100):
+        text = f" a{number}={'x' * 900}\n"
+        list(reader.feed(pax(f"{len(text) + 3}{text}".encode())[:-512]))
+    list(reader.feed(pax(b"15 path=a-name\n")[:-512]))
+    assert reader._long == {"path": "a-name"}
+    assert list(reader.feed(info("a").tobuf())) == [Member("a-name", Kind.FILE)]
+
+
 @given(st.binary(max_size=3000), st.integers(0, 4000))
 def test_whatever_comes_there_is_an_answer_or_a_sentence(junk: bytes, at: int) -> None:
     whole = archive((info("a"), b"1" * 600), (info(LONG), b"2"), form=tarfile.PAX_FORMAT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import resource
 import socket
 import tarfile
 from pathlib import Path
@@ -246,6 +247,17 @@ def test_a_hard_link_is_another_name_of_a_file_that_was_sent(here: Path) -> None
     )
     assert files(here) == {"m/a": "12", "m/d/b": "12"}
     assert (tally.files, tally.bytes) == (2, 2)
+
+
+def test_a_disk_that_is_full_is_told_and_leaves_no_half_file(here: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (6_000, before[1]))
+    try:
+        with pytest.raises(UserError, match=r"/m: File too large$"):
+            unpacked(here / "m", Member("m", Kind.FILE, 30_000), *[b"x" * 5_000] * 6, most_bytes=100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(here.iterdir()) == []
 
 
 def test_files_are_counted(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

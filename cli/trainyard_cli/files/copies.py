@@ -177,7 +177,9 @@ class Unpacking:
 
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
-            self._file.close()
+            # Where the disk is full, closing it fails once more.
+            with suppress(OSError):
+                self._file.close()
             with suppress(OSError):
                 os.unlink(self._file.name)
             self._file = None
