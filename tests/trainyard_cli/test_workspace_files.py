@@ -171,6 +171,32 @@ def test_what_is_no_file_is_left_out_and_told(tmp_path: Path, monkeypatch: pytes
     )
 
 
+def test_a_link_to_a_repository_is_a_link(tmp_path: Path, repository: Path) -> None:
+    other = written(tmp_path / "other", **{"private.py": "1"})
+    run_git(other, "init", "--quiet")
+    plain = written(tmp_path / "plain", **{"a.py": "1"})
+    (plain / ".git-is-not-here").symlink_to(".")
+    for folder in (repository, plain):
+        (folder / "out").symlink_to(other)
+    (repository / "here").symlink_to(".")
+    remarks = (f"out is a link out of the folder ({other}): it is left out",)
+    assert members(pack(repository)) == {"here": "-> .", "src/model.py": "x = 1", "train.py": "print()"}
+    assert pack(repository).remarks == remarks
+    assert members(pack(plain)) == {".git-is-not-here": "-> .", "a.py": "1"}
+    assert pack(plain).remarks == remarks
+
+
+def test_what_git_tracks_in_a_folder_that_is_a_link_now_is_not_packed(
+    tmp_path: Path, repository: Path
+) -> None:
+    run_git(repository, "add", ".")
+    (repository / "src").rename(tmp_path / "elsewhere")
+    (repository / "src").symlink_to("../elsewhere")
+    packed = pack(repository)
+    assert members(packed) == {"train.py": "print()"}
+    assert packed.remarks == ("src is a link out of the folder (../elsewhere): it is left out",)
+
+
 def test_names_of_all_kinds_come_back(tmp_path: Path) -> None:
     names = ["ein Wort.py", "-rf", "ü.py", "\udcff.py", "line\nfeed", "x" * 200 + ".py"]
     for name in names:
@@ -240,7 +266,7 @@ def test_what_git_cannot_tell_is_told(repository: Path, monkeypatch: pytest.Monk
         pack(repository)
 
 
-def test_no_program_is_started_that_the_repository_names(repository: Path) -> None:
+def test_the_program_that_the_repository_names_to_watch_its_files_is_not_started(repository: Path) -> None:
     trap = repository.parent / "trap"
     trap.write_text(f"#!/bin/sh\ntouch {repository.parent}/sprung\n")
     trap.chmod(0o755)

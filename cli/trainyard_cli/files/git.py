@@ -17,7 +17,7 @@ EVERYTHING_DEPENDS_ON: Final = ("stacks", "policies")
 
 
 _GIT: Final = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false")
-"""Nothing is written, and no program is started that a repository's settings name."""
+"""Nothing is written, and the program that a repository's settings name to watch its files is not started."""
 _CHUNK: Final = 64 * 1024
 
 

@@ -119,6 +119,7 @@ def pack(folder: Path, *, without: Collection[str] = ()) -> Workspace:
         raise WorkspaceError(f"{clean(str(folder))}: there is no such folder")
     remarks: list[str] = []
     paths = _paths(folder) - set(without)
+    paths -= _behind_links(folder, paths)
     entries = [entry for path in sorted(paths) if (entry := _entry(folder, path, remarks)) is not None]
     size = sum(entry.size for entry in entries)
     if size > MOST_BYTES:
@@ -152,10 +153,26 @@ def _all_paths(folder: Path) -> Generator[str, None, None]:
     """As git has them, also those of repositories inside, which git does not look into."""
     for entry in git.files(folder) if git.is_in_repository(folder) else _walk(folder):
         path = entry.rstrip("/")
-        if (folder / path / ".git").exists():
+        # A link to a repository is a link.
+        if (folder / path / ".git").exists() and not (folder / path).is_symlink():
             yield from (f"{path}/{inside}" for inside in _all_paths(folder / path))
         else:
             yield path
+
+
+def _behind_links(folder: Path, paths: Collection[str]) -> set[str]:
+    """Paths that git still has, though a link has taken the place of a folder above them.
+
+    What is there now is somewhere else.
+    """
+    root = os.path.realpath(folder)
+    parents = {posixpath.dirname(path) for path in paths}
+    elsewhere = {
+        parent
+        for parent in parents
+        if os.path.realpath(os.path.join(root, parent)) != os.path.normpath(os.path.join(root, parent))
+    }
+    return {path for path in paths if posixpath.dirname(path) in elsewhere}
 
 
 def _walk(folder: Path) -> Iterator[str]:
