@@ -315,5 +315,7 @@ def test_gpus_are_those_that_the_driver_lists_and_the_shell_shows(driver: Path) 
     assert machine.gpus({}) == ["GPU-a", "GPU-b"]
     assert machine.gpus({"CUDA_VISIBLE_DEVICES": "1,3"}) == ["1", "3"]
     assert machine.gpus({"CUDA_VISIBLE_DEVICES": ""}) == []
+    assert machine.gpus({"CUDA_VISIBLE_DEVICES": "-1"}) == []
+    assert machine.gpus({"CUDA_VISIBLE_DEVICES": "1, 3,-1,2"}) == ["1", "3"]
     driver.write_text("#!/bin/sh\necho 'No devices were found'\nexit 6\n")
     assert machine.gpus({}) == []

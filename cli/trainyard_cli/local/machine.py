@@ -11,6 +11,7 @@ import socket
 import subprocess
 from collections.abc import Mapping
 from contextlib import ExitStack
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -35,7 +36,9 @@ def gpus(shell: Mapping[str, str]) -> list[str]:
     """NVIDIA's GPUs, as CUDA_VISIBLE_DEVICES names them; those that the shell lets programs see."""
     visible = shell.get(GPUS)
     if visible is not None:
-        return [name for name in visible.split(",") if name]
+        # As CUDA reads it: a number below zero, such as the -1 that hides all, ends the list.
+        names = (name.strip() for name in visible.split(","))
+        return list(takewhile(lambda name: name and not name.startswith("-"), names))
     try:
         answer = subprocess.run(_LISTED, capture_output=True, text=True, timeout=_PATIENCE, check=True)
     except (OSError, subprocess.SubprocessError):
