@@ -54,6 +54,7 @@ _LINE: Final = tuple(
         (r"((?i:\bbearer)[ \t]{1,3})[A-Za-z0-9+/._~=-]{8,}+", rf"\1{REMOVED}"),
         (r"""://[^\s"'<>@/:]{0,256}+:[^\s"'<>@]{1,256}+@""", f"://{REMOVED}@"),
         (r"""://[^\s"'<>@/?#]{1,1024}+@""", f"://{REMOVED}@"),
+        (rf"((?i:[?&]sig)=){_VALUE}", rf"\1{REMOVED}"),
         (rf"({_OPTION}[ \t]{{1,3}})(?!-){_VALUE}", rf"\1{REMOVED}"),
         (rf"""((?:{_WORD})["'\\]{{0,4}}[ \t]{{0,3}}(?:=>|[=:])[ \t]{{0,3}}){_VALUE}""", rf"\1{REMOVED}"),
         (
@@ -64,7 +65,7 @@ _LINE: Final = tuple(
 )
 """What is removed from a line, by turns: headers, addresses, arguments, settings, and what has a form."""
 _HINTS: Final = (
-    *("authorization", "bearer", "cookie", "credential", "key", "pass", "pwd", "secret", "signature"),
+    *("authorization", "bearer", "cookie", "credential", "key", "pass", "pwd", "secret", "sig=", "signature"),
     *("token", "://", "aiza", "akia", "asia", "eyj", "gho_", "ghp_", "ghr_", "ghs_", "ghu_", "github_pat_"),
     *("glpat-", "hf_", "sk-", "xox"),
 )

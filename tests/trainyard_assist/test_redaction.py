@@ -32,6 +32,11 @@ SECRET = "hunter2-of-ada"
         (f"https://ada:{SECRET}/x@host/x", "https://(removed)@host/x"),
         (f"https://{SECRET}@github.com/x", "https://(removed)@github.com/x"),
         (f"https://host/x?X-Amz-Signature={SECRET}&a=1", "https://host/x?X-Amz-Signature=(removed)&a=1"),
+        (
+            f"https://a.blob.core.windows.net/x?sig={SECRET}%3D&sv=1",
+            "https://a.blob.core.windows.net/x?sig=(removed)&sv=1",
+        ),
+        (f"az://x?sv=1&sig={SECRET}", "az://x?sv=1&sig=(removed)"),
         ("AKIAABCDEFGHIJKLMNOP x", "(removed) x"),
         ("hf_" + "a" * 34, "(removed)"),
         ("ghp_" + "a" * 36, "(removed)"),
