@@ -176,6 +176,13 @@ def test_a_program_or_a_shell_that_the_image_does_not_have_is_told(
         executed(api)
 
 
+def test_an_argument_that_would_lose_bytes_on_its_way_is_refused(tmp_path: Path) -> None:
+    api = Containers(tmp_path)
+    with pytest.raises(UserError, match=r"^'/data/\\udcff' is not UTF-8, .*: nothing was run there$"):
+        executed(api, "rm", "-r", "/data/\udcff")
+    assert api.execs == []
+
+
 def test_a_connection_that_is_cut_is_an_error(tmp_path: Path) -> None:
     api = Containers(tmp_path)
     api.cut = True
@@ -337,3 +344,23 @@ def test_no_answer_is_one_line_and_exit_code_2(monkeypatch: pytest.MonkeyPatch) 
     code, out, err = answered(command.run, "tj")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("here: GET ")
+    assert "may still run" not in err
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (0, "here: gone: what was started in tj may still run\n"),
+        (400, "here: 400 BadRequest: gone\n"),
+        (504, "here: 504 BadRequest: gone: what was started in tj may still run\n"),
+    ],
+)
+def test_only_of_what_may_have_begun_it_is_told_that_it_may_still_run(
+    code: int, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def failing(*_: Any, **__: Any) -> int:
+        raise ApiError("gone", code=code, reason="BadRequest")
+
+    monkeypatch.setattr(command, "_execute", failing)
+    monkeypatch.setattr(connection, "load", lambda *_: Credentials("http://127.0.0.1:1", None, source="here"))
+    assert answered(command.run, "tj") == (2, "", words)

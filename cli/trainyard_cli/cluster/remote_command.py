@@ -81,9 +81,10 @@ async def execute(
 
     Raises:
         AbsentProgramError: The image does not have it.
-        UserError: The right is missing.
+        UserError: The right is missing, or an argument is not UTF-8.
         ApiError: The command could not be run, or the connection was cut: it may still run.
     """
+    _require_utf8(command)
     is_terminal = streams.sizes is not None
     params = [
         ("container", rank.container),
@@ -104,6 +105,17 @@ async def execute(
                 "get pods/exec): ask the platform team for your tenant's right pods/exec"
             ) from error
         raise
+
+
+def _require_utf8(command: Sequence[str]) -> None:
+    """Refuse what would lose bytes on its way: without them, a path leads to another file."""
+    for argument in command:
+        try:
+            argument.encode()
+        except UnicodeEncodeError as error:
+            raise UserError(
+                f"{argument[:200]!a} is not UTF-8, and a pod takes nothing else: nothing was run there"
+            ) from error
 
 
 def _flag(value: bool) -> str:

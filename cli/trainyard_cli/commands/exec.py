@@ -28,6 +28,8 @@ from ..cluster.remote_command import AbsentProgramError, Streams, execute
 from ..options import Context, Kubeconfig, Rank
 
 _SHELL: Final = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash; exec sh")
+_REFUSED: Final = range(400, 500)
+"""HTTP status of a request of which nothing was started."""
 _SIGNALLED: Final = 128
 """What a shell adds to a signal's number to say that it has ended something."""
 
@@ -73,6 +75,8 @@ def run(
     except asyncio.CancelledError:
         return _SIGNALLED + signal.SIGTERM
     except ApiError as error:
+        if error.code in _REFUSED:
+            raise UserError(clean(f"{credentials.source}: {error}")) from error
         if is_terminal:
             terminal.quiet(descriptors[1])
         raise UserError(
@@ -98,7 +102,10 @@ async def _execute(
         sizes=terminal.sizes(stdout) if is_terminal else None,
     )
     async with connection.client(credentials, "exec") as client:
-        target = await ranks.running(client, namespace or credentials.namespace, job, rank)
+        try:
+            target = await ranks.running(client, namespace or credentials.namespace, job, rank)
+        except ApiError as error:  # nothing is started yet
+            raise UserError(clean(f"{credentials.source}: {error}")) from error
         try:
             return await execute(
                 client,
