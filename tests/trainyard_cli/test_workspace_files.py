@@ -324,6 +324,7 @@ HOLDS = "holds what looks like a key or a token"
         *((path, "", NAMED) for path in (".env", "a/.env.production", "prod.env", "id_rsa", "Key.PEM")),
         *((path, "", NAMED) for path in ("kubeconfig", "a/.kube/config", ".docker/config.json", ".netrc")),
         *((path, "", NAMED) for path in ("credentials", "my-credentials.json", "service-account-1.json")),
+        *((path, "", NAMED) for path in (".envrc", "a/kaggle.json")),
         *(
             (path, "", "")
             for path in (".env.example", "credentials.py", "id_rsa.pub", "config.json", "keys.md")

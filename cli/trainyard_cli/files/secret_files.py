@@ -16,11 +16,12 @@ from trainyard_policies.rules.secrets_by_reference import SECRET_VALUE
 _LOOK: Final = 64 * 1024
 """Bytes of a file that are looked at."""
 _NAMES: Final = (
-    *(".env", ".env.*", "*.env"),
+    *(".env", ".env.*", "*.env", ".envrc"),
     *("id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk", "id_rsa"),
     *("*.jks", "*.kdbx", "*.key", "*.keystore", "*.p12", "*.pem", "*.pfx"),
     *("kubeconfig", "kubeconfig.*", "*.kubeconfig"),
     *(".dockercfg", ".dockerconfigjson", ".git-credentials", ".netrc", ".pgpass", ".pypirc", ".s3cfg"),
+    "kaggle.json",
     *("*accesskeys.csv", "client_secret*.json", "service-account*.json", "service_account*.json"),
     *("credentials", "credentials.*", "*_credentials.json", "*-credentials.json", "rclone.conf", "secrets.*"),
 )
