@@ -20,7 +20,7 @@ import pytest
 from trainyard_api import documents
 from trainyard_api.errors import UserError
 from trainyard_cli.files.manifests import CATALOG
-from trainyard_cli.local import machine
+from trainyard_cli.local import descendants, machine
 from trainyard_cli.local.run import run_local
 
 HOLDS = "exec 3> alive\n"
@@ -307,6 +307,18 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What NVIDIA's driver brings, in front of all other programs."""
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     return tmp_path / "nvidia-smi"
+
+
+@pytest.mark.skipif(not descendants.LINUX, reason="the name of a process is written in /proc")
+def test_the_name_of_a_process_may_have_any_bytes() -> None:
+    script = "open('/proc/self/comm', 'wb').write(b') Z \\xff'); print(flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert child.pid in descendants.children()
+        child.communicate(b"\n")
 
 
 def test_gpus_are_those_that_the_driver_lists_and_the_shell_shows(driver: Path) -> None:
