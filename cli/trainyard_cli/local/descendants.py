@@ -62,8 +62,10 @@ def _parents() -> Iterator[tuple[int, int]]:
             if folder.name.isdecimal():
                 with suppress(OSError):
                     # The name of the program is in brackets, and may have some itself, and any bytes.
-                    state, parent, *_ = (folder / "stat").read_bytes().rpartition(b")")[2].split()
-                    if state != b"Z":
+                    state, parent, *_ = (
+                        (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+                    )
+                    if state != "Z":
                         yield int(folder.name), int(parent)
         return
     table = subprocess.run(["ps", "-axo", "pid=,ppid=,stat="], capture_output=True, text=True, check=False)
