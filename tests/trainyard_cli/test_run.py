@@ -426,6 +426,18 @@ def test_the_plan_says_whether_the_quota_has_room_for_it(run: Answer) -> None:
     assert "  queue      default: starts now as far as you may see; " in out
 
 
+def test_the_plan_says_once_who_is_before_it(run: Answer) -> None:
+    api = Cluster()
+    used = {("h100", "nvidia.com/gpu"): "4"}
+    api.put(f"{KUEUE}/clusterqueues/gpus", cluster_queue("gpus", ("h100", {"nvidia.com/gpu": 8}), used=used))
+    spec = {"queueName": "default", "priority": 2000}
+    api.put(f"{KUEUE}/namespaces/team/workloads/first", {**waiting("first", 2000), "spec": spec})
+    _, out, _ = run(api, *WORDS, dry_run=True, gpus=4, nodes=2)
+    lacks = "8 nvidia.com/gpu of flavor h100, of which 4 is free"
+    place = "it would be number 2 in ClusterQueue gpus, behind team/first;"
+    assert f"  queue      default: waits: {lacks}; {place}" in out
+
+
 def test_a_queue_that_is_stopped_says_so(run: Answer) -> None:
     api = Cluster()
     condition = {"type": "Active", "status": "False", "message": "LocalQueue is stopped"}

@@ -231,6 +231,7 @@ def test_the_kubeflow_sdk_reports_with_the_three_variables_of_a_trainers_contain
     run(test)
 
 
+@pytest.mark.long
 def test_the_callback_of_transformers_reports_from_beginning_to_end(
     variables: Callable[[Scene], None],
 ) -> None:

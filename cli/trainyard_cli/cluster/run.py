@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -347,7 +347,8 @@ async def _verdict(client: Client, local: Json, manifest: Json, runtime: Json, p
         return ""
     except ValueError:  # it is invalid, as admission says in the plan
         return ""
-    return "" if verdict.answer is Answer.UNKNOWN else sentence(verdict)
+    # Who is before it, the plan says with its place.
+    return "" if verdict.answer is Answer.UNKNOWN else sentence(replace(verdict, before=()))
 
 
 async def _priority(client: Client, name: str) -> tuple[int, str]:
