@@ -9,6 +9,7 @@ import yaml
 
 from tests.support.cluster import Cluster, from_this_machine
 from tests.support.patience import STARTED, eventually
+from trainyard_platform.parts.policies.manifests import PAST_THE_WEBHOOK
 from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.toolchain import Toolchain, artifacts_dir, tools
 
@@ -23,12 +24,14 @@ def installed(platform: Cluster, folder: Path) -> Iterator[Cluster]:
 
     In the end it is taken away, but for what the platform has too. The webhooks that the platform has beside
     Trainer's own go first: Trainer keeps them, and writes its authority into them, which ours has not signed.
+    So does the policy that lets nothing in past them, which is not on a cluster that has Trainer alone.
     """
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(_kustomization(base(), folder)))
     manifests = platform.kubectl("kustomize", str(folder))
     trainer = platform.within(NAMESPACE)
     validator = ("validatingwebhookconfiguration", "validator.trainer.kubeflow.org")
     platform.kubectl("delete", "--ignore-not-found", *validator)
+    platform.kubectl("delete", "--ignore-not-found", "validatingadmissionpolicybinding", PAST_THE_WEBHOOK)
     try:
         trainer.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifests)
         trainer.kubectl("rollout", "status", f"deployment/{CONTROLLER}", f"--timeout={STARTED}")
