@@ -461,18 +461,21 @@ def build(
     return toolchain, store
 
 
-def bundled(progress: Progress) -> list[str]:
-    """What a bundle holds, with every part, as paths in the cache, after building what is missing.
+def bundled(progress: Progress, parts: Sequence[str] = ()) -> list[str]:
+    """What a bundle holds, as paths in the cache, after building what is missing.
 
     Of the binaries those in the cache, not those on PATH.
+
+    Args:
+        progress: Shows what comes from where, and how long it takes.
+        parts: The optional parts of a sandbox that it holds too (`parts.PARTS`).
 
     Raises:
         SandboxError: As `build`.
     """
-    every = tuple(PARTS)
-    toolchain, _ = build(progress, parts=every)
+    toolchain, _ = build(progress, parts=parts)
     pieces = [path for tool in toolchain.tools for path in tool.pieces()]
-    images = _images(every)
+    images = _images(parts)
     archives = [*images.bases_archived(progress), *images.archived(progress)]
     return [*pieces, *(str(path.relative_to(cache_dir())) for path in archives)]
 

@@ -158,17 +158,19 @@ def build(
 def bundle(
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to put it in.")] = Path(),
     archive: Annotated[bool, typer.Option("--archive", help="A tar, in place of a folder.")] = False,
+    with_parts: With = None,
 ) -> None:
-    """Pack what was built into a bundle, for other machines.
+    """Pack what a sandbox consists of into a bundle, for other machines.
 
     They need not build it then. Builds what is missing, and prints the variable that makes
     others use the bundle: with the path, or with the address of a web server that has the
-    folder.
+    folder. It holds the optional parts that you name.
 
-    Example: trainyard sandbox bundle --output /srv/www
+    Example: trainyard sandbox bundle --output /srv/www --with mpi
     """
     with Progress() as progress:
-        written = bundle_writer.write(cluster.bundled(progress), output, progress, archive=archive)
+        paths = cluster.bundled(progress, with_parts or ())
+        written = bundle_writer.write(paths, output, progress, archive=archive)
     print(f"export {VARIABLE}={written.path.resolve()}")
     if not archive:
         print(
