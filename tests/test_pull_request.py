@@ -59,13 +59,10 @@ def clone(server: Server, tmp_path: Path) -> Path:
     git(here, "switch", "--quiet", "--create", BRANCH)
     site.equip(here)
     new(here, "torch-vision", "registry.example.com/vision/train:1.4")
-    new(
-        here,
-        "torch-vision-large",
-        "registry.exmaple.com/vision/train:1.4",
-        *("--like", "torch-shared-memory"),
-    )
+    image = "registry.example.com/vision/train:1.4"
+    new(here, "torch-vision-large", image, "--like", "torch-shared-memory")
     new(here, "plain-tools", "registry.example.com/vision/tools:2.0")
+    edit(here / "runtimes/torch/torch-vision-large.yaml", "registry.example.com", "registry.exmaple.com")
     edit(
         here / "runtimes/plain/plain-tools.yaml",
         "containers:\n",

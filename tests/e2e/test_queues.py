@@ -106,7 +106,8 @@ def test_a_running_job_that_its_user_suspends_gives_its_quota_back_until_it_is_r
 def test_an_elastic_job_gets_a_new_pod_for_a_lost_one_within_the_quota_that_it_has(team_a: Cluster) -> None:
     job = queued("elastic", "100m")
     job["spec"]["runtimeRef"] = {"name": "torch-elastic"}
-    trainer = {"numNodes": 2, "numProcPerNode": 1, "args": ["--no_python", "sh", "-c", UNTIL_TOLD]}
+    script = f"echo it trains; {UNTIL_TOLD}"
+    trainer = {"numNodes": 2, "numProcPerNode": 1, "args": ["--no_python", "sh", "-c", script]}
     job["spec"]["trainer"] = {**trainer, "resourcesPerNode": {"requests": {"cpu": "100m"}}}
     team_a.apply(job)
 
@@ -135,6 +136,12 @@ def test_an_elastic_job_gets_a_new_pod_for_a_lost_one_within_the_quota_that_it_h
         within=STARTED,
     )
     assert len(first.keys() & again.keys()) == 1, "the other node was left alone"
+    [new] = [pod["metadata"]["name"] for uid, pod in again.items() if uid not in first]
+    eventually(
+        "torchrun has taken the new node in",
+        lambda: "it trains" in team_a.kubectl("logs", new, check=False),
+        within=LEARNED,
+    )
     found = workload(team_a, "elastic")
     assert found["metadata"]["uid"] == held
     assert "schedulingStats" not in found["status"], "it was never evicted"

@@ -52,6 +52,10 @@ class Rank:
     """How many lines were printed before the run now."""
 
 
+_A_START = SECOND // 100
+"""Nanoseconds that a container takes at least to start: no two runs have a line of the same time."""
+
+
 class PodLogs(FakeApi):
     """The TrainJob `tj` in namespace `team`."""
 
@@ -122,6 +126,7 @@ class PodLogs(FakeApi):
     def _next(self, rank: int) -> None:
         self.ranks[rank].runs[-1].has_ended = True
         self.ranks[rank].before = len(self.ranks[rank].printed)
+        self._now += _A_START
         self._tell_readers()
 
     def _tell_readers(self) -> None:
