@@ -1,9 +1,9 @@
 """The operator's configuration: `apiVersion: config.trainyard.dev/v1alpha1, kind: Configuration`.
 
 The contract between the platform, which writes the file from the stack's
-settings, and the operator, which reads it; the words are those of Kubeflow
-Trainer's own Configuration and of Kubernetes' component configurations where
-they have one. Values in, values out: reads and writes no files.
+settings, and the operator, which reads it. Names are those of Kubeflow
+Trainer's own Configuration and of Kubernetes' component configurations.
+Pure: this module reads and writes no files.
 """
 
 from __future__ import annotations
@@ -51,29 +51,29 @@ class ClientConnection(Part):
     """How the operator reaches the API server."""
 
     kubeconfig: str | None = Field(default=None, min_length=1)
-    """File to read; if left out: $KUBECONFIG, the pod's service account, or ~/.kube/config."""
+    """Path of the kubeconfig. Default: $KUBECONFIG, the pod's ServiceAccount, or ~/.kube/config."""
     context: str | None = Field(default=None, min_length=1)
-    """Context of the kubeconfig; its current one if left out."""
+    """Context in the kubeconfig. Default: the current context."""
 
 
 class Logging(Part):
-    """What the operator says, on stderr."""
+    """The operator's log, on stderr."""
 
     format: Literal["auto", "json", "text"] = "auto"
-    """json, text, or auto: text on a terminal."""
+    """json, text, or auto: text on a terminal, else json."""
 
 
 class LeaderElection(Part):
-    """How the Lease is kept that says which replica works."""
+    """Leader election of the replicas, by a Lease."""
 
     identity: str | None = Field(default=None, min_length=1)
-    """This replica's name in the Lease; if left out, the host's name and a random suffix."""
+    """Name of this replica in the Lease. Default: the host's name with a random suffix."""
     lease_duration: Duration = 15.0
-    """How long a dead leader is waited for."""
+    """How long standbys wait for a leader that no longer renews the Lease."""
     renew_deadline: Duration = 10.0
-    """How long after its last renewal a leader gives up."""
+    """How long after its last renewal a leader stops."""
     retry_period: Duration = 2.0
-    """How often the Lease is tried for or renewed."""
+    """Time between two attempts to acquire or renew the Lease."""
 
     @model_validator(mode="after")
     def _in_order(self) -> LeaderElection:
@@ -83,10 +83,10 @@ class LeaderElection(Part):
 
 
 class Controller(Part):
-    """The work on TrainJobs."""
+    """The controller of TrainJobs."""
 
     concurrency: int = Field(default=8, ge=1, le=256)
-    """TrainJobs reconciled at a time."""
+    """TrainJobs that are reconciled at the same time."""
 
 
 class Webhook(Part):
@@ -95,53 +95,53 @@ class Webhook(Part):
     enabled: bool = True
     """Whether to answer admission requests."""
     host: str | None = Field(default=None, min_length=1)
-    """Address to listen on, which the certificate then names too; all if left out."""
+    """Address to listen on, which the certificate also names. Default: all addresses."""
     port: Port = names.WEBHOOK_PORT
-    """Port; 0 picks a free one."""
+    """Port. 0 selects a free port."""
     policies: str | None = Field(default=None, min_length=1)
-    """File with what the stack says about policies (`levels` and `parameters`): the webhook then answers
-    for the rules; if left out, for none."""
+    """Path of a file with the stack's `policies` (`levels` and `parameters`), which the webhook enforces.
+    Default: the webhook enforces no rules."""
 
 
 class Metrics(Part):
     """Metrics and probes, on every replica."""
 
     host: str | None = Field(default=None, min_length=1)
-    """Address to listen on; all if left out."""
+    """Address to listen on. Default: all addresses."""
     port: Port = names.METRICS_PORT
-    """Port of probes, and of metrics unless `authentication` is on; 0 picks a free one."""
+    """Port of probes, and of metrics unless `authentication` is on. 0 selects a free port."""
     authentication: bool = False
-    """Whether reading metrics needs TLS, on securePort, and the right to get the path /metrics."""
+    """Whether metrics need TLS, on securePort, and the right to get the path /metrics."""
     secure_port: Port = names.SECURE_METRICS_PORT
-    """Port of metrics if `authentication` is on; 0 picks a free one."""
+    """Port of metrics if `authentication` is on. 0 selects a free port."""
 
 
 class CertManagement(Part):
     """The certificate of the webhooks and the status server."""
 
     folder: str | None = Field(default=None, min_length=1)
-    """Folder with tls.crt, tls.key and ca.crt, renewed by others, such as a mounted Secret of cert-manager;
-    if left out, the operator makes and renews its own."""
+    """Folder with tls.crt, tls.key and ca.crt, such as a mounted Secret that cert-manager renews. Default:
+    the operator issues and renews its own certificate."""
 
 
 class StatusServer(Part):
-    """Where training processes report their progress (gate TrainJobStatus), on every replica."""
+    """Server to which training processes report progress (gate TrainJobStatus), on every replica."""
 
     host: str | None = Field(default=None, min_length=1)
-    """Address to listen on; all if left out."""
+    """Address to listen on. Default: all addresses."""
     port: Port = names.STATUS_PORT
-    """Port; 0 picks a free one."""
+    """Port. 0 selects a free port."""
     qps: float = Field(default=1.0, gt=0, le=100, strict=False)
-    """Reports a second of one TrainJob, in the long run."""
+    """Reports per second and TrainJob, on average."""
     burst: int = Field(default=10, ge=1, le=1000)
-    """Reports of one TrainJob at once."""
+    """Reports per TrainJob in a burst."""
 
 
 class FeatureGates(Part):
     """Features that are off by default."""
 
     train_job_status: bool = Field(default=False, alias="TrainJobStatus")
-    """Training processes may report their progress to the status server."""
+    """Whether training processes may report their progress to the status server."""
 
     @property
     def on(self) -> frozenset[str]:
@@ -150,38 +150,38 @@ class FeatureGates(Part):
 
 
 class Limits(Part):
-    """Sizes beyond which admission refuses a TrainJob or a runtime."""
+    """Size limits. Admission refuses a TrainJob or a runtime that exceeds them."""
 
     max_nodes: int = Field(default=10_000, ge=1, le=100_000)
-    """Pods of one ReplicatedJob; Kubernetes runs no Indexed Job with more than 100,000."""
+    """Pods of one ReplicatedJob. Kubernetes allows at most 100,000 in an Indexed Job."""
     max_trainjob_bytes: int = Field(default=256 * 1024, ge=1024, le=1024 * 1024)
-    """The TrainJob's spec as JSON."""
+    """Bytes of the TrainJob's spec as JSON."""
     max_runtime_bytes: int = Field(default=256 * 1024, ge=1024, le=1024 * 1024)
-    """The runtime's spec as JSON."""
+    """Bytes of the runtime's spec as JSON."""
     max_jobset_bytes: int = Field(default=1024 * 1024, ge=1024, le=1280 * 1024)
-    """The JobSet as JSON; etcd takes 1.5 MiB, status and bookkeeping included."""
+    """Bytes of the JobSet as JSON. etcd stores at most 1.5 MiB, with status and managed fields."""
 
 
 class Retention(Part):
-    """What becomes of TrainJobs that have finished. The annotation `trainyard.dev/retention` of a TrainJob
-    (`keep`, or a duration) takes precedence over all of it."""
+    """When the operator deletes finished TrainJobs. The annotation `trainyard.dev/retention` of a TrainJob
+    (`keep`, or a duration) takes precedence over these settings."""
 
     after_finished: Duration | None = None
-    """A finished TrainJob is deleted this long after its end; never, if left out."""
+    """How long after its end a TrainJob is deleted. Default: never."""
     max_finished_per_namespace: int | None = Field(default=None, ge=0)
-    """Of a namespace's finished TrainJobs only so many stay, the latest; all, if left out."""
+    """How many finished TrainJobs each namespace keeps, the latest ones. Default: no limit."""
 
 
 class Configuration(Part):
-    """Everything that one operator process is told at its start."""
+    """Configuration of one operator process."""
 
     api_version: Literal["config.trainyard.dev/v1alpha1"] = API_VERSION
     kind: Literal["Configuration"] = KIND
     namespace: str = ""
-    """The operator's own, where its Lease, certificates and the runtime revisions are kept; if left out:
-    $POD_NAMESPACE, the service account's, or trainyard-system."""
+    """Namespace of the operator, with its Lease, its certificates and the runtime revisions. Default:
+    $POD_NAMESPACE, the ServiceAccount's namespace, or trainyard-system."""
     upstream_namespace: str = Field(default=names.KUBEFLOW_NAMESPACE, min_length=1)
-    """Where Kubeflow Trainer's controller would hold its Lease."""
+    """Namespace in which Kubeflow Trainer's controller would hold its Lease."""
     client_connection: ClientConnection = ClientConnection()
     logging: Logging = Logging()
     leader_election: LeaderElection = LeaderElection()
@@ -193,12 +193,12 @@ class Configuration(Part):
     feature_gates: FeatureGates = FeatureGates()
     limits: Limits = Limits()
     queue_holds: Literal["TrainJob", "JobSet"] = "TrainJob"
-    """What Kueue holds in its queues: the kind that its configuration names in integrations.frameworks."""
+    """Kind of object that Kueue queues: TrainJob, or the JobSet of each TrainJob."""
     suspended_condition: SuspendedCondition = "whileTrue"
-    """The condition Suspended of a TrainJob of a queue: whileTrue, it is there only while it is true;
-    upstream, it stays as False once the TrainJob is resumed, as with Kubeflow Trainer."""
+    """The condition Suspended of a queued TrainJob. whileTrue: it exists only while it is true. upstream: it
+    stays with status False after the TrainJob is resumed, as with Kubeflow Trainer."""
     last_lines: int = Field(default=0, ge=0, le=1000)
-    """So many lines of each node's log are kept when a job fails, in a ConfigMap beside the TrainJob; 0
-    keeps nothing."""
+    """Log lines per training node that the operator keeps when a job fails, in a ConfigMap next to the
+    TrainJob. With 0, it keeps none."""
     retention: Retention | None = None
-    """Deletes finished TrainJobs; if left out, all stay."""
+    """When the operator deletes finished TrainJobs. Default: never."""

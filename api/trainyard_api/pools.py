@@ -1,9 +1,9 @@
-"""GPU pools, each declared once: what kind of node, how many, where, and how close together.
+"""GPU pools, each declared once: the kind of node, how many, where, and how close together.
 
-From a declaration follow the labels, taints and resources of its nodes (here),
-the nodes themselves, Kueue's flavor, topology and quota (the platform's), and
-what runtimes are checked against (the policies'): they cannot disagree,
-because none of them is written by hand.
+The labels, taints and resources of its nodes (here), the nodes themselves, Kueue's
+flavor, topology and quota (in the platform), and the pools that rules compare
+runtimes with (in the policies) are all computed from this declaration. So they
+cannot disagree.
 """
 
 import re
@@ -19,7 +19,7 @@ from .strict import Quantity, StrictModel
 
 
 class Provider(StrEnum):
-    """Who makes the nodes of a pool."""
+    """Provider of a pool's nodes."""
 
     EXISTING = "existing"
     KWOK = "kwok"
@@ -30,7 +30,7 @@ class Provider(StrEnum):
 
 
 class CapacityType(StrEnum):
-    """How nodes are paid for, and so how surely one keeps them."""
+    """How nodes are paid for, and so whether the cloud may take them away."""
 
     ON_DEMAND = "on-demand"
     SPOT = "spot"
@@ -38,7 +38,7 @@ class CapacityType(StrEnum):
 
 
 class TaintEffect(StrEnum):
-    """What a taint does to pods that do not tolerate it."""
+    """Effect of a taint on pods that do not tolerate it."""
 
     NO_SCHEDULE = "NoSchedule"
     PREFER_NO_SCHEDULE = "PreferNoSchedule"
@@ -49,22 +49,22 @@ class Taint(StrictModel):
     """A taint of nodes."""
 
     key: str = Field(min_length=1)
-    """Its key."""
+    """Key of the taint."""
     value: str = ""
-    """Its value."""
+    """Value of the taint."""
     effect: TaintEffect = TaintEffect.NO_SCHEDULE
-    """What it does."""
+    """Effect on pods that do not tolerate the taint."""
 
 
 class Accelerator(StrictModel):
-    """The accelerator of a node."""
+    """The accelerators of a node."""
 
     type: str = Field(min_length=1)
-    """What it is, such as nvidia-h100; the label trainyard.dev/accelerator says it."""
+    """Type of accelerator, such as nvidia-h100: the value of the node label trainyard.dev/accelerator."""
     resource: str = "nvidia.com/gpu"
-    """The resource that pods ask for."""
+    """Resource that pods request."""
     count: int = Field(ge=1)
-    """How many a node has."""
+    """Number of accelerators per node."""
 
 
 class GpuDriver(StrEnum):
@@ -78,87 +78,87 @@ class Machine(StrictModel):
     """A node, apart from its accelerators."""
 
     cpu: Quantity
-    """CPUs for pods."""
+    """CPUs that pods of a node can request."""
     memory: Quantity
-    """Memory for pods."""
+    """Memory that pods of a node can request."""
     type: str | None = None
-    """The cloud's name of the machine, such as p5.48xlarge; needed where a cloud makes it."""
+    """The cloud's name of the machine type, such as p5.48xlarge. Required with a cloud's provider."""
     image: str | None = None
-    """The boot image, in the cloud's words: AMI type or alias (AWS), image type (gke), OS SKU (aks)."""
+    """Boot image: AMI type (eks), AMI alias (karpenter), image type (gke) or OS SKU (aks)."""
     version: str | None = Field(default=None, min_length=1)
-    """Which version of that image, in the cloud's words: release of the AMI (eks), version of the node (gke),
-    of Kubernetes (aks); the newest when the pool is made if left out. Karpenter has it in the alias."""
+    """Version of the boot image: AMI release (eks), node version (gke) or Kubernetes version (aks).
+    Default: the newest version when the pool is created. With karpenter, the alias contains it."""
     gpu_driver: GpuDriver = GpuDriver.INSTALL
-    """With gke or aks: none where something else brings it, such as NVIDIA's GPU operator."""
+    """With gke or aks: none if something else installs the driver, such as NVIDIA's GPU operator."""
     disk: Quantity | None = None
-    """The disk that it boots from, such as 200Gi; as large as the cloud's default if left out."""
+    """Size of the boot disk, such as 200Gi. Default: the cloud's default."""
     resources: dict[str, Quantity] = Field(default={})
-    """What else pods can ask for of a node, by resource, such as rdma/ib: "8"; the quota covers it too."""
+    """Further resources that pods of a node can request, such as rdma/ib: "8". The quota covers them too."""
 
 
 class TopologyLevel(StrictModel):
-    """One level of nearness above the node."""
+    """A level of the topology above the node, such as a rack."""
 
     label: str = Field(min_length=1)
-    """The node label that names the place, such as example.com/rack."""
+    """Node label whose value names the domain, such as example.com/rack."""
     nodes: int | None = Field(default=None, ge=1)
-    """Nodes in one place; needed where nodes are simulated."""
+    """Nodes per domain. Required with provider kwok."""
 
 
 class Maintenance(StrictModel):
-    """When a cloud may work on the machines below nodes."""
+    """When a cloud may maintain the hosts of nodes."""
 
     idle_for: str = Field(default="10m", pattern=f"^{durations.PATTERN}$")
-    """How long a node must have had nothing to do, so that it is its turn early."""
+    """How long a node must be idle before its maintenance starts early."""
     min_nodes: int = Field(default=0, ge=0)
-    """How many nodes of the pool must be left while others are worked on early."""
+    """Nodes of the pool that early maintenance must leave running."""
 
 
 class PoolQuota(StrictModel):
-    """Who gets the pool."""
+    """A queue's share of the pool."""
 
     cluster_queue: str
-    """A queue of queues.clusterQueues; the pool is its last choice of flavor, after those it names itself."""
+    """Name in queues.clusterQueues. The pool comes after the flavors that the queue lists itself."""
     nodes: int | None = Field(default=None, ge=0)
-    """How many of the nodes are its own; all if left out. Those of nobody can be borrowed from nobody."""
+    """Nodes of the pool that belong to the queue. Default: all. Nobody can borrow nodes that no queue has."""
 
 
 class NodePool(StrictModel):
     """A pool of equal nodes."""
 
     provider: Provider
-    """Who makes its nodes: existing ones are found by `nodeLabels`, kwok simulates them, clouds make them."""
+    """Provider of the nodes. existing: `nodeLabels` select them. kwok simulates them. Others create them."""
     nodes: int = Field(ge=0)
-    """How many nodes there are at most, and so how much quota."""
+    """The most nodes of the pool, and so its quota."""
     min_nodes: int | None = Field(default=None, ge=0)
-    """With eks, gke or aks: how many there always are, where an autoscaler adds the rest; all if left out."""
+    """With eks, gke or aks: nodes that always run; an autoscaler adds the others. Default: all nodes."""
     machine: Machine
     """CPU and memory of a node."""
     accelerator: Accelerator | None = None
-    """Its accelerator; a pool without one is a pool of CPUs."""
+    """Accelerators of a node. A pool without them is a pool of CPUs."""
     zones: tuple[str, ...] = ()
-    """Zones of its nodes, one after the other."""
+    """Zones of the nodes, in turn."""
     capacity_type: CapacityType = CapacityType.ON_DEMAND
-    """How its nodes are paid for."""
+    """How the nodes are paid for."""
     reservation: str | None = Field(default=None, min_length=1)
-    """With capacityType reserved, in the cloud's words: the capacity reservation that its nodes come from."""
+    """With capacityType reserved: the cloud's name or ID of the capacity reservation."""
     compact_placement: bool = False
-    """With eks, gke or aks: whether its nodes are side by side in the cloud, in a group made for it."""
+    """With eks, gke or aks: whether the cloud places the nodes close together, in a group for this pool."""
     networks: tuple[str, ...] = ()
-    """With gke: which of cluster.gke.networks its nodes are in too, by a card of each, as GPUDirect wants."""
+    """With gke: names in cluster.gke.networks. Nodes get a network interface in each, as GPUDirect needs."""
     maintenance: Maintenance | None = None
-    """With gke: its machines are worked on once a month at most, and before that while they have nothing
-    to do; whenever Google sees fit if left out."""
+    """With gke: hosts are maintained at most once per month, or earlier while their nodes are idle. Default:
+    Google chooses the time."""
     protect: bool = True
-    """With eks, gke or aks: Pulumi refuses to delete or replace its nodes until this is false."""
+    """With eks, gke or aks: Pulumi refuses to delete or replace the nodes until this is false."""
     taints: tuple[Taint, ...] = ()
-    """Taints of its nodes, tolerated by what Kueue admits to it and by nothing else."""
+    """Taints of the nodes. Only pods that Kueue admits to the pool tolerate them."""
     node_labels: dict[str, str] = Field(default={})
-    """Further labels of its nodes; those by which existing nodes are found."""
+    """Further labels of the nodes. With provider existing: the labels that select the nodes."""
     topology: tuple[TopologyLevel, ...] = ()
-    """Levels above the node, the widest first; the node itself is always the last."""
+    """Levels above the node, the widest first. The node itself is always the last level."""
     quota: tuple[PoolQuota, ...] = ()
-    """Which queues have it."""
+    """Queues that have quota in the pool."""
 
     @model_validator(mode="after")
     def _can_be_provided(self) -> "NodePool":
@@ -168,7 +168,7 @@ class NodePool(StrictModel):
 
     @property
     def elastic(self) -> bool:
-        """Whether its nodes come and go."""
+        """Whether an autoscaler adds and removes nodes."""
         fewest = self.nodes if self.min_nodes is None else self.min_nodes
         return self.provider is Provider.KARPENTER or fewest < self.nodes
 
@@ -178,22 +178,22 @@ class NodePool(StrictModel):
 
 
 NODE_GROUPS = frozenset({Provider.EKS, Provider.GKE, Provider.AKS})
-"""Providers that have a group of nodes in the cloud for a pool."""
+"""Providers that create a node group in the cloud for each pool."""
 CLOUDS = NODE_GROUPS | {Provider.KARPENTER}
-"""Providers that make machines."""
+"""Providers that create machines."""
 
 NVIDIA_GPU = "nvidia.com/gpu"
 EFA = "vpc.amazonaws.com/efa"
-"""Interfaces of AWS's Elastic Fabric Adapter, as pods ask for them."""
+"""Resource of interfaces of AWS's Elastic Fabric Adapter."""
 
 _PINNED_ALIAS = re.compile(r"[a-z0-9]+@v[0-9][0-9.]*")
 
 SIMULATED = Taint(key="kwok.x-k8s.io/node", value="fake")
 """Keeps pods away from nodes on which nothing runs, except those that Kueue admits to them."""
 GKE_GPU = Taint(key=NVIDIA_GPU, value="present")
-"""GKE's own, on nodes with NVIDIA's GPUs; declared, so that it exists whatever the order."""
+"""GKE's own taint, on nodes with NVIDIA's GPUs. Declared, so that it exists from the start."""
 AKS_SPOT = Taint(key="kubernetes.azure.com/scalesetpriority", value="spot")
-"""AKS's own, on spot nodes; a label too."""
+"""AKS's own taint, on spot nodes, which have it as a label too."""
 
 
 def tolerated(taint: Taint, toleration: Json) -> bool:
@@ -209,12 +209,12 @@ def tolerated(taint: Taint, toleration: Json) -> bool:
 
 
 def taints(pool: NodePool) -> tuple[Taint, ...]:
-    """The taints of its nodes: those that it declares, and what its provider adds to them."""
+    """Taints of the pool's nodes: those that it declares, and those of its provider."""
     return tuple(dict.fromkeys((*pool.taints, *_taints_of_provider(pool))))
 
 
 def labels(name: str, pool: NodePool) -> dict[str, str]:
-    """The labels that all its nodes have."""
+    """Labels that all nodes of the pool have."""
     if pool.provider is Provider.EXISTING:
         return dict(pool.node_labels)
     accelerator = {names.ACCELERATOR_LABEL: pool.accelerator.type} if pool.accelerator else {}
@@ -228,12 +228,12 @@ def labels(name: str, pool: NodePool) -> dict[str, str]:
 
 
 def selector(name: str, pool: NodePool) -> dict[str, str]:
-    """The labels by which pods are sent to it."""
+    """Labels by which pods select the pool."""
     return dict(pool.node_labels) if pool.provider is Provider.EXISTING else {names.POOL_LABEL: name}
 
 
 def resources(pool: NodePool) -> dict[str, str]:
-    """What a node has for pods, and so what the pool's quota consists of."""
+    """Resources that pods of a node can request, which are also those of the pool's quota."""
     accelerator = {pool.accelerator.resource: str(pool.accelerator.count)} if pool.accelerator else {}
     return {
         **accelerator,
@@ -244,12 +244,12 @@ def resources(pool: NodePool) -> dict[str, str]:
 
 
 def interfaces(pool: NodePool) -> int:
-    """How many EFA interfaces a node has: as many as pods can ask for."""
+    """EFA interfaces per node: as many as pods can request."""
     return quantity.parse(pool.machine.resources.get(EFA, "0")).ceil()
 
 
 def disk_gib(pool: NodePool) -> int | None:
-    """The disk that a node boots from, in whole GiB as clouds count it; None for the cloud's default."""
+    """Size of a node's boot disk in whole GiB, as clouds count; None for the cloud's default."""
     return None if pool.machine.disk is None else -(-quantity.parse(pool.machine.disk).ceil() // 2**30)
 
 
@@ -335,7 +335,7 @@ def _useless(pool: NodePool) -> Iterator[str]:
 
 
 def _ambiguous(pool: NodePool) -> Iterator[str]:
-    """What is set twice, and so perhaps differently."""
+    """Settings that are made twice, and so may contradict each other."""
     own = {names.POOL_LABEL, names.CAPACITY_TYPE_LABEL, names.ACCELERATOR_LABEL} & pool.node_labels.keys()
     if own and pool.provider is not Provider.EXISTING:
         yield f"nodeLabels has {min(own)}, which follows from the pool: remove it"

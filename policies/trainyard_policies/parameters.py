@@ -37,22 +37,22 @@ def _bounded(amounts: dict[str, str]) -> dict[str, str]:
 
 
 class Pool(StrictModel):
-    """Equal nodes that training may run on."""
+    """A pool of equal nodes that training may run on."""
 
     name: str = Field(min_length=1)
     """Name of the pool, for messages."""
     labels: dict[str, str] = Field(default={})
-    """Labels that each of its nodes has."""
+    """Labels of each node in the pool."""
     taints: tuple[Taint, ...] = ()
-    """Taints that each of its nodes has."""
+    """Taints of each node in the pool."""
     adds_tolerations: bool = False
     """Whether Kueue's flavor or an admission plug-in adds the tolerations to pods."""
     resources: dict[str, Quantity] = Field(default={})
-    """Resources of one of its nodes, by name, such as nvidia.com/gpu: "8"."""
+    """Resources of each node in the pool, by name, such as nvidia.com/gpu: "8"."""
 
 
 class Parameters(StrictModel):
-    """What the rules compare manifests with."""
+    """Parameters of the rules, which they compare manifests with."""
 
     registries: tuple[str, ...] = (
         "docker.io/horovod",
@@ -66,33 +66,33 @@ class Parameters(StrictModel):
         "nvcr.io/nvidia",
         "registry.k8s.io",
     )
-    """Registries that images may come from, or repositories in them such as ghcr.io/example; those of the
-    catalog if left out. Do not trust a registry as a whole where anybody may publish."""
+    """Registries that images may come from, or repositories in them, such as ghcr.io/example. Default: those
+    of the catalog. Do not trust a whole registry where anybody may publish."""
     frameworks: tuple[str, ...] = ()
     """The site's own frameworks, in addition to those that Trainyard knows."""
     max_nodes: int = Field(default=10_000, ge=1)
-    """The most nodes, each a pod, that a runtime or a TrainJob may request. If left out, 110 for each node of
-    `nodePools`, as many pods as Kubernetes runs on it; without pools 10,000, the operator's limit."""
+    """The most training nodes, each a pod, that a runtime or a TrainJob may request. Default: 110 per node of
+    `nodePools`, which is how many pods a node runs, or without pools 10,000, the operator's limit."""
     max_processes_per_node: int | None = Field(default=None, ge=1)
-    """The most processes that may be started on one node; no bound if left out."""
+    """The most processes per training node. Default: no limit."""
     max_resources: Annotated[dict[str, Quantity], AfterValidator(_bounded)] = Field(default={**_OF_ANY})
-    """The most that one training node may request, by resource name. CPU and memory that are left out are
-    those of the largest machine of `nodePools`; without pools more than any machine has."""
+    """The most that one training node may request, by resource name. Default for CPU and memory: those of the
+    largest machine of `nodePools`, or without pools, more than any machine has."""
     longest_grace: int = Field(default=3600, ge=0)
     """The most seconds that a pod may take to terminate (`terminationGracePeriodSeconds`)."""
     pools: tuple[Pool, ...] = ()
-    """Pools of nodes in addition to those of `nodePools`. Without any pool, no rule compares with pools."""
+    """Pools in addition to those of `nodePools`. Without any pools, rules about pools do not apply."""
     exceptions_in: tuple[str, ...] = (names.CLUSTER_TRAINING_RUNTIME,)
-    """Kinds whose annotations may make exceptions: those whose changes are reviewed."""
+    """Kinds whose annotations may make exceptions. List only kinds whose changes are reviewed."""
     longest_exception: int = Field(default=366, ge=1)
     """The most days, from today, that an exception may last."""
     controllers: tuple[str, ...] = (KUEUE,)
-    """Users whose requests the cluster does not check: controllers that change the TrainJobs of others."""
+    """Users whose requests the cluster does not check: controllers that change users' TrainJobs."""
 
     @model_validator(mode="before")
     @classmethod
     def _else_the_sites(cls, settings: object) -> object:
-        """What is not set comes from the folder `site`."""
+        """The folder `site` has the defaults."""
         if not isinstance(settings, Mapping):
             return settings
         names_of = {name: str(field.alias) for name, field in cls.model_fields.items()}
@@ -104,7 +104,7 @@ class Parameters(StrictModel):
         return {**left, **settings}
 
     def with_pools(self, declared: Mapping[str, NodePool], queues: Queues) -> "Parameters":
-        """These, with the pools that a stack declares besides its policies, and the bounds that follow."""
+        """These parameters, with a stack's node pools, and the limits that are computed from them."""
         if not declared:
             return self
         machines = [pool.machine for pool in declared.values()]
@@ -126,7 +126,7 @@ class Parameters(StrictModel):
         )
 
     def with_kueue(self, namespace: str) -> "Parameters":
-        """These, where Kueue is the one in this namespace."""
+        """These parameters, for a Kueue in this namespace."""
         theirs = _KUEUE_IN.format(namespace=namespace)
         controllers = tuple(theirs if one == KUEUE else one for one in self.controllers)
         return self.model_copy(update={"controllers": controllers})

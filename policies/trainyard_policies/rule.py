@@ -34,10 +34,10 @@ _LISTED: Final = 10
 
 
 class Level(StrEnum):
-    """What follows from a finding: nothing, a word, a repair, or a refusal.
+    """The consequence of a finding: none, a warning, a repair, or a refusal.
 
     `remediate` repairs where a gate can write (`pulumi up`, `lint --fix`) and
-    refuses where it cannot.
+    refuses elsewhere.
     """
 
     DISABLED = "disabled"

@@ -1,7 +1,6 @@
-"""What a stack says about policies: the section `policies` of a stack file.
+"""The section `policies` of a stack file: levels by subject and rule, and parameters.
 
-Levels by subject and rule, and the parameters. What a stack leaves out keeps
-the rules' defaults.
+The defaults are the rules' own.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def _known(levels: dict[str, Level]) -> dict[str, Level]:
 
 
 def _of(subject: Subject) -> JsonDict:
-    """For completion in editors: the rules that have the subject."""
+    """For completion in editors: the rules that apply to the subject."""
     ids: list[JsonValue] = [rule.id for rule in rules.ALL if subject in rule.levels]
     return {"propertyNames": {"enum": ids}}
 
@@ -40,30 +39,30 @@ ByRule = Annotated[dict[str, Level], AfterValidator(_known)]
 
 
 class Levels(StrictModel):
-    """Levels that differ from the rules' own, by subject and rule."""
+    """Levels that replace the rules' defaults, by subject and rule."""
 
     runtimes: ByRule = Field(default={}, json_schema_extra=_of(Subject.RUNTIMES))
-    """For ClusterTrainingRuntimes and TrainingRuntimes."""
+    """Levels for ClusterTrainingRuntimes and TrainingRuntimes, by rule."""
     train_jobs: ByRule = Field(default={}, json_schema_extra=_of(Subject.TRAINJOBS))
-    """For TrainJobs."""
+    """Levels for TrainJobs, by rule."""
     stack: ByRule = Field(default={}, json_schema_extra=_of(Subject.STACK))
-    """For all manifests together."""
+    """Levels for all manifests of the stack together, by rule."""
 
 
 class Policies(StrictModel):
-    """How the rules apply to a stack."""
+    """Levels and parameters of the rules in this stack."""
 
     levels: Levels = Levels()
-    """disabled, advisory, remediate or mandatory."""
+    """Levels of rules: disabled, advisory, remediate or mandatory."""
     parameters: Parameters = Parameters()
-    """Registries, bounds and pools of this stack."""
+    """Registries, limits and pools of this stack, which the rules compare manifests with."""
 
     def with_pools(self, declared: Mapping[str, NodePool], queues: Queues) -> Policies:
-        """These, for a stack that declares these `nodePools` and `queues`."""
+        """These policies, for a stack with these `nodePools` and `queues`."""
         return self.model_copy(update={"parameters": self.parameters.with_pools(declared, queues)})
 
     def with_kueue(self, namespace: str) -> Policies:
-        """These, for a cluster whose Kueue runs in this namespace."""
+        """These policies, for a cluster whose Kueue runs in this namespace."""
         return self.model_copy(update={"parameters": self.parameters.with_kueue(namespace)})
 
     def level(self, rule: About, subject: Subject) -> Level:

@@ -383,7 +383,7 @@ CASES = [
     Case(
         id="a cloud's pool on a cluster of nowhere",
         given=ON_EKS,
-        message="nodePools.gpu.provider: needs cluster.eks, which says where",
+        message="nodePools.gpu.provider: needs the section cluster.eks",
     ),
     Case(
         id="a queue that is not there",
@@ -470,7 +470,7 @@ CLUSTER_CASES = [
         cluster={"eks": EKS},
         pools={"gpu": {**WITH_EFA}},
         message="nodePools.gpu.machine.resources: vpc.amazonaws.com/efa needs cluster.eks.securityGroups: "
-        "the cluster's own, and one whose members may all talk to each other, in and out",
+        "the cluster's own, and one that allows all traffic between its members, in and out",
     ),
     ClusterCase(
         id="a security group by its name",

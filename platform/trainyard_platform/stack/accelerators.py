@@ -1,6 +1,6 @@
-"""Settings of accelerators: which kinds a stack has, and who tells the kubelet about them.
+"""Settings of accelerators: the kinds in the cluster, and the source of their device plugins.
 
-What is known of each kind is data, `accelerators.yaml`.
+The facts about each kind are data: `accelerators.yaml`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ PROFILE = r"^[1-7]g\.[0-9]+gb(\+me)?$"
 
 
 class AcceleratorKind(StrEnum):
-    """Whose accelerator it is; EFA, AWS's network between nodes, is found and offered like one."""
+    """Kind of accelerator. EFA, AWS's network between nodes, is detected and offered like one."""
 
     NVIDIA = "nvidia"
     AMD = "amd"
@@ -33,30 +33,30 @@ class AcceleratorKind(StrEnum):
 
 
 class DevicePlugin(StrEnum):
-    """Where the device plugin comes from, which tells kubelet what a node has."""
+    """Source of the device plugin, which reports a node's devices to the kubelet."""
 
     INSTALL = "install"
     SHIPPED = "shipped"
 
 
 _SHIPPED_BY_GKE = frozenset({AcceleratorKind.NVIDIA, AcceleratorKind.TPU})
-"""Kinds whose device plugin GKE runs on the nodes that it makes."""
+"""Kinds whose device plugin GKE runs on the nodes that it creates."""
 
 
 class MigStrategy(StrEnum):
-    """How parts of a GPU are offered, in the words of NVIDIA's device plugin."""
+    """Resource names of a GPU's partitions: the MIG strategy of NVIDIA's device plugin."""
 
     SINGLE = "single"
     MIXED = "mixed"
 
 
 class Mig(StrictModel):
-    """GPUs that are partitioned; who partitions them is the node image, or NVIDIA's MIG manager."""
+    """Partitioned GPUs. The node image or NVIDIA's MIG manager partitions them."""
 
     strategy: MigStrategy
-    """single: each part counts as a nvidia.com/gpu; mixed: as a nvidia.com/mig-<profile>."""
+    """single: each partition is one nvidia.com/gpu. mixed: each is one nvidia.com/mig-<profile>."""
     profiles: tuple[Annotated[str, Field(pattern=PROFILE)], ...] = ()
-    """Profiles that there are with strategy mixed, such as 1g.10gb."""
+    """With strategy mixed: the profiles on the nodes, such as 1g.10gb."""
 
     @model_validator(mode="after")
     def _profiles_are_of_mixed(self) -> "Mig":
@@ -69,17 +69,17 @@ class Accelerator(StrictModel):
     """One kind of accelerator in the cluster."""
 
     device_plugin: DevicePlugin = DevicePlugin.INSTALL
-    """install: by the platform; shipped: it comes with the node image, the cloud or another operator."""
+    """install: the platform installs it. shipped: the node image, the cloud or another operator brings it."""
     image: Image | None = None
-    """Image of the device plugin; the pinned one from the artifacts' source if left out."""
+    """Image of the device plugin. Default: the pinned image, from the source in `artifacts`."""
     environment: dict[str, str] = Field(default={})
-    """What containers of the catalog that train are told, beside what is the kind's default."""
+    """Environment variables for the catalog's training containers, in addition to the kind's defaults."""
     mig: Mig | None = None
-    """How NVIDIA's GPUs are partitioned; whole ones if left out."""
+    """Partitions of NVIDIA's GPUs. Default: whole GPUs."""
 
 
 class Facts(BaseModel):
-    """What is known of a kind."""
+    """Facts about a kind of accelerator."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
 
@@ -93,13 +93,13 @@ class Facts(BaseModel):
 
 @cache
 def facts() -> Mapping[AcceleratorKind, Facts]:
-    """What is known of each kind."""
+    """Facts about each kind of accelerator."""
     text = Path(__file__).with_name("accelerators.yaml").read_text(encoding="utf-8")
     return TypeAdapter(dict[AcceleratorKind, Facts]).validate_python(yaml.safe_load(text))
 
 
 def resources(kind: AcceleratorKind, accelerator: Accelerator) -> tuple[str, ...]:
-    """The resources that pods can ask for."""
+    """The resources that pods can request."""
     kind_facts = facts()[kind]
     profiles = accelerator.mig.profiles if accelerator.mig else ()
     return (
@@ -111,7 +111,7 @@ def resources(kind: AcceleratorKind, accelerator: Accelerator) -> tuple[str, ...
 def problems(
     accelerators: Mapping[AcceleratorKind, Accelerator], pools: Mapping[str, NodePool]
 ) -> Iterator[str]:
-    """What is wrong with them by themselves or with the pools, each with its path."""
+    """Problems of the accelerators, by themselves or with the node pools, each with its path."""
     for kind, accelerator in accelerators.items():
         kind_facts = facts()[kind]
         if accelerator.device_plugin is DevicePlugin.INSTALL and kind_facts.artifact is None:
@@ -144,7 +144,7 @@ def _of_pool(
     resource: str,
     accelerators: Mapping[AcceleratorKind, Accelerator],
 ) -> Iterator[str]:
-    """What is wrong with one kind of accelerator that a pool has."""
+    """Problems with one kind of accelerator of a pool."""
     offered = [offer for kind, accelerator in accelerators.items() for offer in resources(kind, accelerator)]
     kind = kind_of(resource)
     by_gke = provider is Provider.GKE and kind in _SHIPPED_BY_GKE
@@ -162,7 +162,7 @@ def _of_pool(
 
 
 def _to_add(resource: str, kind: AcceleratorKind) -> str:
-    """The missing line of a stack file."""
+    """The line that a stack file lacks."""
     kind_facts = facts()[kind]
     if kind_facts.artifact is None:
         return (

@@ -4,12 +4,12 @@ from trainyard_api.strict import StrictModel
 
 
 class Admission(StrictModel):
-    """The webhooks that check TrainJobs and runtimes before they are stored."""
+    """The webhooks that check TrainJobs and runtimes before the API server stores them."""
 
     enabled: bool = True
-    """False installs no webhooks: mistakes then show as a Blocked TrainJob instead of a refusal."""
+    """Whether the stack installs the webhooks. If not, invalid TrainJobs are stored and then Blocked."""
     policies: bool = True
-    """Whether the cluster itself holds TrainJobs and runtimes to the rules of `policies`; needs webhooks."""
+    """Whether the cluster enforces the rules of `policies` on TrainJobs and runtimes. Needs `enabled`."""
 
     @property
     def holds_rules(self) -> bool:

@@ -1,9 +1,9 @@
-"""Values that a stack gives to upstream's charts, besides what the platform sets: pure.
+"""Values of a stack for upstream's charts, in addition to those that the platform sets: pure.
 
 No chart here has a schema of its own, so each is checked against its own
 `values.yaml`: the keys in it, and whether each is a mapping, a list, true or
 false, or one number or text. A key named like a part of a pod, such as
-`resources`, is left to Kubernetes. They are kept in `chart_values.yaml`, so that a
+`resources`, is left to Kubernetes. `chart_values.yaml` holds these keys, so that a
 stack file is checked without the chart. `make generate SANDBOX=1` writes it again,
 from the charts of the pinned versions.
 """
@@ -21,14 +21,14 @@ from trainyard_api.similar import hint
 CHARTS: Final = ("jobset", "kueue", "volcano", "scheduler-plugins")
 """Artifacts whose charts accept values from a stack."""
 FILE: Final = Path(__file__).with_name("chart_values.yaml")
-"""The values that each chart knows."""
+"""The values of each chart."""
 _ANY: Final = "any"
 _SCALAR: Final = "a number or text"
 _KINDS: Final = {bool: "true or false", int: _SCALAR, float: _SCALAR, str: _SCALAR, list: "a list"}
 _OF_PODS: Final = re.compile(
     r"(securityContext|_c?sc|probe|resources|affinity|nodeSelector|annotations|labels|capabilities)$", re.I
 )
-"""Names of what a chart passes to Kubernetes unchanged."""
+"""Keys whose values a chart passes to Kubernetes unchanged."""
 _HEADER: Final = "# The values that upstream's charts know. Made by `make generate SANDBOX=1`; do not edit.\n"
 
 Tree = Mapping[str, Any]
@@ -42,18 +42,18 @@ def trees() -> Mapping[str, Tree]:
 
 
 def problems(artifact: str, values: Mapping[str, Any], place: str) -> Iterator[str]:
-    """Where the chart knows no such value, or knows another kind, each with its path.
+    """Values that the chart does not have, or has with another kind, each with its path.
 
     Args:
-        artifact: Whose chart it is.
-        values: What the stack says.
+        artifact: Name of the chart's artifact.
+        values: Values in the stack file.
         place: Path of the values in the stack's settings.
     """
     yield from _problems(values, trees()[artifact], place)
 
 
 def merged(stack_values: Mapping[str, Any], platform_values: Mapping[str, Any]) -> dict[str, Any]:
-    """What the stack gives, overridden by what the platform sets."""
+    """The stack's values, overridden by the platform's."""
     both = {
         key: merged(stack_values[key], platform_values[key])
         for key in stack_values.keys() & platform_values.keys()
@@ -65,7 +65,7 @@ def merged(stack_values: Mapping[str, Any], platform_values: Mapping[str, Any]) 
 def overruled(
     stack_values: Mapping[str, Any], platform_values: Mapping[str, Any], place: str
 ) -> Iterator[str]:
-    """Paths of what the stack sets without effect, because the platform sets it otherwise."""
+    """Paths of the stack's values that have no effect, because the platform sets another value."""
     for key in sorted(stack_values.keys() & platform_values.keys()):
         path = f"{place}.{key}"
         if isinstance(stack_values[key], Mapping) and isinstance(platform_values[key], Mapping):

@@ -10,15 +10,15 @@ from .value_types import ComputeResources
 
 
 class Coscheduling(StrictModel):
-    """The coscheduling plugin of scheduler-plugins: a second scheduler, and its PodGroups' controller."""
+    """Coscheduling of scheduler-plugins: a second scheduler, and the controller of its PodGroups."""
 
     enabled: bool = False
-    """True installs it."""
+    """Whether the stack installs it."""
     image_repository: str | None = Field(default=None, pattern=r"^[^\s:/]+(:[0-9]+)?(/[^\s]+[^/])?$")
-    """Where its images `kube-scheduler` and `controller` lie; upstream's, or its mirror, if left out."""
+    """Repository of the images `kube-scheduler` and `controller`. Default: upstream's, or your mirror."""
     replicas: int = Field(default=1, ge=1, le=3)
-    """Replicas of both; one leads, the others wait."""
+    """Replicas of the scheduler and of the controller. One of each is active."""
     resources: ComputeResources = ComputeResources(cpu="100m", memory="256Mi")
-    """CPU and memory of a replica."""
+    """CPU and memory of each replica."""
     values: dict[str, Any] = Field(default={})
-    """Further values of upstream's chart; what the platform states there itself stands."""
+    """Further values of upstream's Helm chart. Values that the platform sets take precedence."""

@@ -11,15 +11,15 @@ ACCOUNT = "kubeflow-trainer-cache-initializer"
 
 
 class DataCache(StrictModel):
-    """LeaderWorkerSet, which runs a cache, and in each tenant's namespace the right to start one."""
+    """LeaderWorkerSet, which runs data caches, and the right to start a cache in each tenant's namespace."""
 
     enabled: bool = False
-    """True installs it; without it, runtimes that start a cache are not rolled out."""
+    """Whether the stack installs it. Without it, runtimes that start a cache are not installed."""
     image: Image | None = None
-    """Image of LeaderWorkerSet's controller; the pinned one from the artifacts' source if left out."""
+    """Image of LeaderWorkerSet's controller. Default: the pinned image, from the source in `artifacts`."""
     image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
     """When nodes pull the image."""
     replicas: int = Field(default=1, ge=1, le=3)
-    """Replicas of the controller; one leads, the others answer webhooks and wait."""
+    """Replicas of the controller. One is the leader; the others answer webhooks and are on standby."""
     resources: ComputeResources = ComputeResources(cpu="100m", memory="256Mi")
-    """CPU and memory of a replica."""
+    """CPU and memory of each replica."""

@@ -1,4 +1,4 @@
-"""What a stack says of the objects that it does not have and knows of."""
+"""The section `drift`: foreign objects in the cluster that a stack accepts."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from trainyard_api.strict import StrictModel
 
 
 class Known(StrictModel):
-    """An object of somebody else's that reaches into the platform, and is to."""
+    """An object that affects the platform, is not in git, and is accepted."""
 
     kind: str = Field(min_length=1)
-    """Its kind, such as MutatingWebhookConfiguration."""
+    """Kind of the object, such as MutatingWebhookConfiguration."""
     name: str = Field(min_length=1)
-    """Its name."""
+    """Name of the object."""
     namespace: str = ""
-    """Its namespace; if left out, any, and an object of the cluster's."""
+    """Namespace of the object. Default: any namespace, or none for a cluster-scoped object."""
     reason: str = Field(min_length=1)
-    """Why it is to be there, for whoever reads the stack file."""
+    """Why the object is accepted, for readers of the stack file."""
 
 
 class Drift(StrictModel):
-    """What `trainyard drift` is told."""
+    """Settings of `trainyard drift`, which compares the cluster with git."""
 
     known: list[Known] = Field(default=[])
-    """Objects that git does not have and that may reach into the platform: these are not reported."""
+    """Objects that affect the platform and are not in git, but are accepted: drift does not report them."""

@@ -1,6 +1,6 @@
-"""Secrets that a store outside the cluster holds, by reference: no value is in git or in a state.
+"""References to secrets in a store outside the cluster: no value is in git or in Pulumi's state.
 
-The External Secrets Operator, which the cluster has already, fetches them and
+The External Secrets Operator, which the cluster must have, fetches the values and
 keeps them up to date. Source: external-secrets.io/v1, ExternalSecret.
 """
 
@@ -19,43 +19,43 @@ SecretKey = Annotated[str, Field(pattern=KEY)]
 
 
 class StoreKind(StrEnum):
-    """Who may use a store: its namespace, or the whole cluster."""
+    """Kind of a store: for one namespace, or for the whole cluster."""
 
     CLUSTER = "ClusterSecretStore"
     NAMESPACE = "SecretStore"
 
 
 class Store(StrictModel):
-    """Where a secret comes from."""
+    """A store of the External Secrets Operator."""
 
     kind: StoreKind = StoreKind.CLUSTER
-    """Whether the store is the cluster's, or one of the namespace that the Secret is in."""
+    """ClusterSecretStore, or SecretStore in the namespace of the Secret."""
     name: ObjectName
-    """Its name."""
+    """Name of the store."""
 
 
 class Reference(StrictModel):
     """One value in a store."""
 
     key: str = Field(min_length=1)
-    """The secret there, in the store's words."""
+    """Name of the secret in the store."""
     property: str | None = Field(default=None, min_length=1)
-    """Which field of it; the whole if left out."""
+    """Field of that secret. Default: the whole secret."""
 
 
 class ExternalSecret(StrictModel):
-    """A Secret that is made of what a store holds."""
+    """A Secret whose values come from a store."""
 
     store: Store
-    """Which store."""
+    """The store to read."""
     key: str | None = Field(default=None, min_length=1)
-    """A secret of the store, each of whose fields becomes a key."""
+    """Name of a secret in the store. Each of its fields becomes a key of the Secret."""
     data: dict[SecretKey, Reference] = Field(default={})
-    """Keys, each with where its value is."""
+    """Keys of the Secret, each with the place of its value in the store."""
     type: str = Field(default="Opaque", min_length=1)
-    """Its type, such as kubernetes.io/dockerconfigjson."""
+    """Type of the Secret, such as kubernetes.io/dockerconfigjson."""
     refresh_interval: str = Field(default="1h", pattern=r"^([0-9]+(h|m|s))+$")
-    """How often the store is asked anew."""
+    """How often the value is fetched again from the store."""
 
     @model_validator(mode="after")
     def _one_way(self) -> "ExternalSecret":

@@ -10,17 +10,17 @@ from .value_types import ComputeResources, Image, PullPolicy
 
 
 class JobSet(StrictModel):
-    """JobSet's controller, which runs what a TrainJob becomes."""
+    """JobSet's controller. The operator turns each TrainJob into a JobSet."""
 
     enabled: bool = True
-    """False: the cluster has JobSet already, with its CRDs, and whoever installed it keeps it."""
+    """Whether the stack installs JobSet. With false, the cluster must have it, with its CRDs."""
     image: Image | None = None
-    """Its image; the pinned one from the artifacts' source if left out."""
+    """Image of the controller. Default: the pinned image, from the source in `artifacts`."""
     image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
     """When nodes pull the image."""
     replicas: int = Field(default=1, ge=1, le=3)
-    """Replicas of the controller; one leads, the others answer webhooks and wait."""
+    """Replicas of the controller. One is the leader; the others answer webhooks and are on standby."""
     resources: ComputeResources = ComputeResources(cpu="250m", memory="512Mi")
-    """CPU and memory of a replica."""
+    """CPU and memory of each replica."""
     values: dict[str, Any] = Field(default={})
-    """Further values of upstream's chart; what the platform states there itself stands."""
+    """Further values of upstream's Helm chart. Values that the platform sets take precedence."""

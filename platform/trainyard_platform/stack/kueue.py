@@ -1,4 +1,4 @@
-"""Settings of Kueue, which decides when jobs start."""
+"""Settings of Kueue, which queues jobs and admits them."""
 
 from collections.abc import Collection, Iterator
 from enum import StrEnum
@@ -21,13 +21,13 @@ from .value_types import (
 
 KUEUE_NAMESPACE = "kueue-system"
 OPENSHIFTS_KUEUE = "openshift-kueue-operator"
-"""Where Red Hat's build of Kueue runs."""
+"""Namespace of Red Hat's build of Kueue."""
 OPENSHIFTS_LABEL = "kueue.openshift.io/managed"
-"""Of namespaces whose jobs it queues."""
+"""Label of the namespaces whose jobs Red Hat's build of Kueue queues."""
 
 
 class Integration(StrEnum):
-    """Kinds of jobs that Kueue can queue, in its own words."""
+    """Kinds of jobs that Kueue can queue, by their integration's name."""
 
     TRAINJOB = "trainer.kubeflow.org/trainjob"
     JOBSET = "jobset.x-k8s.io/jobset"
@@ -47,16 +47,16 @@ OF_TENANTS = LabelSelector(
 
 
 class WaitForPodsReady(StrictModel):
-    """When Kueue takes a job back that does not get all of its pods up."""
+    """When Kueue evicts a job whose pods do not become ready."""
 
     timeout: Duration = "30m"
-    """Time from admission until every pod is ready; pulling images counts."""
+    """How long a job's pods may take to become ready after admission, image pulls included."""
     recovery_timeout: Duration = "0s"
-    """Time for a pod that was lost to be ready again; 0s waits for ever."""
+    """How long a replacement of a lost pod may take to become ready. With 0s, Kueue waits without limit."""
 
 
 class KueueController(StrEnum):
-    """Who has Kueue's controller and CRDs in the cluster."""
+    """Who installs Kueue's controller and CRDs."""
 
     INSTALL = "install"
     EXISTING = "existing"
@@ -66,40 +66,41 @@ class Kueue(StrictModel):
     """Kueue: quota, borrowing, priorities and topology for TrainJobs."""
 
     enabled: bool = False
-    """Whether TrainJobs are queued."""
+    """Whether Kueue queues TrainJobs."""
     controller: KueueController = KueueController.INSTALL
-    """install: by the platform; existing: it is there already, such as Red Hat's build of Kueue, and whoever
-    installed it configures it. It must serve v1beta2 and queue TrainJobs."""
+    """install: the platform installs Kueue. existing: the cluster already has Kueue, such as Red Hat's build,
+    and you configure it outside of this stack. It must serve v1beta2 and queue TrainJobs."""
     namespace: str | None = Field(default=None, min_length=1)
-    """With controller existing: where it runs; openshift-kueue-operator on OpenShift, else kueue-system."""
+    """With controller existing: Kueue's namespace. Default: openshift-kueue-operator on OpenShift, else
+    kueue-system."""
     image: Image | None = None
-    """Its image; the pinned one from the artifacts' source if left out."""
+    """Image of the controller. Default: the pinned image, from the source in `artifacts`."""
     image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
     """When nodes pull the image."""
     replicas: int = Field(default=1, ge=1, le=3)
-    """Replicas of the controller; one leads, the others answer webhooks and wait."""
+    """Replicas of the controller. One is the leader; the others answer webhooks and are on standby."""
     resources: ComputeResources = ComputeResources(cpu="500m", memory="512Mi")
-    """CPU and memory of a replica."""
+    """CPU and memory of each replica."""
     integrations: tuple[Integration, ...] | None = None
-    """Kinds of jobs that it queues. With jobset.x-k8s.io/jobset, and without trainer.kubeflow.org/trainjob,
-    its queues hold the JobSets that TrainJobs become, and a change of a runtime never stops a running job.
-    If left out, that is so unless Kueue is there already or the stack uses MultiKueue."""
+    """Kinds of jobs that Kueue queues. With jobset.x-k8s.io/jobset and without trainer.kubeflow.org/trainjob,
+    Kueue queues the JobSets of TrainJobs, and a change of a runtime never stops a running job. Default:
+    jobset.x-k8s.io/jobset, or trainer.kubeflow.org/trainjob with controller existing or with MultiKueue."""
     namespace_selector: LabelSelector = OF_TENANTS
-    """Namespaces whose jobs it sees at all; those of tenants if left out."""
+    """Namespaces whose jobs Kueue manages. Default: the namespaces of tenants."""
     wait_for_pods_ready: WaitForPodsReady | None = WaitForPodsReady()
-    """When a job whose pods do not get ready gives its quota back; null waits for ever."""
+    """How long a job's pods may take to become ready before Kueue evicts the job. null: no limit."""
     fair_sharing: bool = False
-    """True shares what is borrowed in a cohort by the weights of its queues."""
+    """Whether queues of a cohort share borrowed quota by their weights."""
     values: dict[str, Any] = Field(default={})
-    """Further values of upstream's chart; what the platform states there itself stands."""
+    """Further values of upstream's Helm chart. Values that the platform sets take precedence."""
 
     @property
     def installs(self) -> bool:
-        """Whether the platform installs it."""
+        """Whether the platform installs Kueue."""
         return self.enabled and self.controller is KueueController.INSTALL
 
     def useless(self) -> Iterator[str]:
-        """Keys for whoever installs it, if that is not the platform."""
+        """Keys that have no effect with this `controller`."""
         if self.controller is KueueController.EXISTING:
             set_keys = self.model_fields_set & {*_OF_WHO_INSTALLS}
             yield from (

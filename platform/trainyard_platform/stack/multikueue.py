@@ -1,4 +1,4 @@
-"""Settings of MultiKueue: jobs that wait in one cluster, the manager, and run in another, a worker."""
+"""Settings of MultiKueue: jobs wait in one cluster, the manager, and run in others, the workers."""
 
 from collections.abc import Collection, Iterator
 
@@ -9,32 +9,32 @@ from trainyard_api.strict import StrictModel
 
 
 class Worker(StrictModel):
-    """A cluster that runs jobs of this one."""
+    """A worker cluster, which runs jobs of this cluster."""
 
     kubeconfig_secret: str = Field(min_length=1)
-    """A Secret in kueue-system that you make: what its key `kubeconfig` holds leads to the cluster."""
+    """A Secret that you create in kueue-system. Its key `kubeconfig` holds the worker's kubeconfig."""
 
 
 class Dispatch(StrictModel):
-    """An admission check: the job gets its quota here, then runs in the first cluster that takes it."""
+    """An admission check: the job gets its quota here, then runs in the first worker that admits it."""
 
     workers: tuple[str, ...] = Field(min_length=1, max_length=20)
-    """Clusters of `workers`, the preferred first."""
+    """Names in `workers`, the preferred cluster first."""
 
 
 class MultiKueue(StrictModel):
-    """Queues over several clusters. Each of them has the queue and the namespace under the same name."""
+    """Queues across several clusters. Each cluster needs the queue and the namespace under the same name."""
 
     workers: dict[str, Worker] = Field(default={})
-    """In the manager: clusters that jobs may be sent to, by name."""
+    """In the manager: worker clusters, by name."""
     dispatch: dict[str, Dispatch] = Field(default={})
-    """In the manager: admission checks, by name, for the queues whose jobs are sent."""
+    """In the manager: admission checks, by name, for the queues whose jobs run in worker clusters."""
     accepts_jobs: bool = False
-    """In a worker: true makes the ServiceAccount `trainyard-multikueue`, which a manager comes as."""
+    """In a worker: whether to create the ServiceAccount `trainyard-multikueue`, which managers use."""
 
     @property
     def is_used(self) -> bool:
-        """Whether the cluster sends jobs to others, or takes theirs."""
+        """Whether the cluster is a manager or a worker."""
         return bool(self.workers or self.dispatch or self.accepts_jobs)
 
     def problems(self, checks: Collection[str]) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""Settings of a cluster that runs on a cloud: what the nodes of its pools join, and as whom.
+"""Settings of a cluster that runs on a cloud: the network and the identity of its nodes.
 
-A pool's declaration says what its nodes are; here is what all pools of the
-cluster share. `problems` says where the two do not fit.
+A pool declares its nodes; the settings here are common to all pools of the
+cluster. `problems` yields the contradictions between the two.
 """
 
 import re
@@ -43,55 +43,55 @@ _NAMES: Final = {
 
 
 class Karpenter(StrictModel):
-    """Karpenter on AWS, which the cluster has already."""
+    """Karpenter on AWS, which the cluster must have."""
 
     role: str = Field(min_length=1)
     """Name of the IAM role of the nodes."""
     discovery: str = Field(min_length=1)
-    """Value of the tag karpenter.sh/discovery, by which it finds subnets and security groups."""
+    """Value of the tag karpenter.sh/discovery, by which Karpenter selects subnets and security groups."""
 
 
 class Eks(StrictModel):
     """An EKS cluster."""
 
     name: str = Field(min_length=1)
-    """Its name."""
+    """Name of the cluster."""
     region: str = Field(min_length=1)
-    """Its region, such as us-east-1."""
+    """Region of the cluster, such as us-east-1."""
     node_role: Annotated[str, Field(pattern=ROLE_ARN)]
     """ARN of the IAM role of the nodes."""
     subnets: dict[str, str] = Field(min_length=1)
-    """Subnets of the nodes by their zone; those of a pool's `zones` are its own."""
+    """Subnet of each zone. A pool uses the subnets of its `zones`."""
     security_groups: tuple[Annotated[str, Field(pattern=SECURITY_GROUP)], ...] = ()
-    """Of nodes with EFA: the cluster's own, and one whose members may all talk to each other, in and out."""
+    """Security groups of nodes with EFA: the cluster's, and one that allows all traffic between members."""
 
 
 class Network(StrictModel):
-    """A network that nodes are in beside the cluster's own."""
+    """A network of nodes in addition to the cluster's network."""
 
     network: str = Field(min_length=1)
     """Name of the VPC."""
     subnetwork: str = Field(min_length=1)
-    """Name of its subnetwork in the cluster's region."""
+    """Name of the VPC's subnetwork in the cluster's region."""
 
 
 class Gke(StrictModel):
     """A GKE cluster."""
 
     project: str = Field(min_length=1)
-    """Its project."""
+    """Google Cloud project of the cluster."""
     location: str = Field(min_length=1)
-    """Its region or zone, such as europe-west4."""
+    """Region or zone of the cluster, such as europe-west4."""
     name: str = Field(min_length=1)
-    """Its name."""
+    """Name of the cluster."""
     node_service_account: str | None = None
-    """Service account of the nodes; the project's default if left out."""
+    """Service account of the nodes. Default: the project's default service account."""
     networks: dict[str, Network] = Field(default={})
-    """Further networks by the name that pools call them by, for a cluster with multi-networking."""
+    """Further networks, by the name that pools use, for a cluster with multi-networking."""
 
     @property
     def region(self) -> str:
-        """The region that its location is, or is in."""
+        """Region of the location, which may be a zone."""
         return "-".join(self.location.split("-")[:2])
 
 
@@ -99,25 +99,25 @@ class Aks(StrictModel):
     """An AKS cluster."""
 
     id: Annotated[str, Field(pattern=AKS_ID)]
-    """Its whole id."""
+    """Full resource ID of the cluster."""
     subnet: str | None = None
-    """Id of the subnet of the nodes; the cluster's own network if left out."""
+    """Resource ID of the nodes' subnet. Default: the cluster's own network."""
     location: str | None = Field(default=None, min_length=1)
-    """Its region, such as westeurope; needed by pools with compactPlacement."""
+    """Region of the cluster, such as westeurope. Pools with compactPlacement need it."""
 
     @property
     def subscription(self) -> str:
-        """The subscription that it is in."""
+        """Subscription of the cluster."""
         return self.id.split("/")[2]
 
     @property
     def resource_group(self) -> str:
-        """The resource group that it is in."""
+        """Resource group of the cluster."""
         return self.id.split("/")[4]
 
 
 class Clouds(StrictModel):
-    """On which cloud a cluster is; on none if all are left out."""
+    """Cloud of the cluster. Leave all keys out for a cluster on premises."""
 
     karpenter: Karpenter | None = None
     """Karpenter on AWS, for pools with provider karpenter."""
@@ -138,12 +138,12 @@ class Clouds(StrictModel):
 
 
 def problems(pools: Mapping[str, NodePool], clouds: Clouds) -> Iterator[str]:
-    """Where a pool and the cluster do not fit, each with its path in the platform's settings."""
+    """Contradictions between pools and the cluster, each with its path in the platform's settings."""
     for name, pool in pools.items():
         if pool.provider not in CLOUDS:
             continue
         if getattr(clouds, pool.provider) is None:
-            yield f"nodePools.{name}.provider: needs cluster.{pool.provider}, which says where"
+            yield f"nodePools.{name}.provider: needs the section cluster.{pool.provider}"
         pattern, words = _NAMES[pool.provider]
         if not re.fullmatch(pattern, name):
             yield f"nodePools.{name}: provider {pool.provider} accepts names of {words}"
@@ -154,12 +154,12 @@ def problems(pools: Mapping[str, NodePool], clouds: Clouds) -> Iterator[str]:
 
 
 def _nearness(pool: NodePool, clouds: Clouds) -> Iterator[str]:
-    """What keeps its nodes from the fast network that the pool asks for, each with its path."""
+    """Reasons why the nodes do not get the fast network that the pool requests, each with its path."""
     if pool.provider is Provider.EKS and interfaces(pool):
         if clouds.eks and not clouds.eks.security_groups:
             yield (
                 f"machine.resources: {EFA} needs cluster.eks.securityGroups: the cluster's own, "
-                "and one whose members may all talk to each other, in and out"
+                "and one that allows all traffic between its members, in and out"
             )
         if len(pool.zones) != 1:
             yield f"zones: must be one, since {EFA} does not span zones; has {len(pool.zones)}"
@@ -182,13 +182,13 @@ def _nearness(pool: NodePool, clouds: Clouds) -> Iterator[str]:
 
 
 def _features(size: str) -> str:
-    """The letters that say what an Azure size can do: "isr" in Standard_ND96isr_H100_v5."""
+    """Letters for the features of an Azure size: "isr" in Standard_ND96isr_H100_v5."""
     match = re.match(r"(?:Standard_)?[A-Za-z]+[0-9]+(?:-[0-9]+)?([a-z]*)", size)
     return match.group(1) if match else ""
 
 
 def _elsewhere(zone: str, provider: Provider, clouds: Clouds) -> str | None:
-    """What is wrong with a zone of a pool; None if nothing is known."""
+    """The problem with a zone of a pool, or None."""
     if provider is Provider.EKS and clouds.eks and zone not in clouds.eks.subnets:
         return f"cluster.eks.subnets has no zone {zone!r}{hint(zone, clouds.eks.subnets)}"
     if provider is Provider.GKE and clouds.gke and not zone.startswith(f"{clouds.gke.region}-"):

@@ -1,4 +1,4 @@
-"""Settings of what watches over the platform: scraping, alerts and dashboards."""
+"""Settings of observability: metrics, alerts and dashboards."""
 
 from enum import StrEnum
 
@@ -21,23 +21,23 @@ class Scraper(StrictModel):
     """The ServiceAccount that the cluster's Prometheus runs as."""
 
     namespace: str = Field(pattern=NAME)
-    """Its namespace."""
+    """Namespace of the ServiceAccount."""
     name: str = Field(min_length=1)
-    """Its name."""
+    """Name of the ServiceAccount."""
 
 
 class Observability(StrictModel):
-    """Monitors, alerts and dashboards, for a Prometheus Operator and a Grafana that the cluster has."""
+    """Monitors, alerts and dashboards. The cluster must have the Prometheus Operator and Grafana."""
 
     enabled: bool = False
-    """True installs them."""
+    """Whether the stack installs them."""
     crds: MonitoringCrds = MonitoringCrds.EXISTING
-    """existing: the Prometheus Operator has brought them; install: the platform brings what it needs."""
+    """existing: the Prometheus Operator installed its CRDs. install: the platform installs those it needs."""
     labels: dict[str, str] = Field(default={})
-    """Labels by which that Prometheus selects monitors and rules, such as release: kube-prometheus-stack."""
+    """Labels by which Prometheus selects monitors and rules, such as release: kube-prometheus-stack."""
     dashboard_labels: dict[str, str] = Field(default={"grafana_dashboard": "1"})
-    """Labels by which Grafana finds the ConfigMaps with dashboards."""
+    """Labels by which Grafana selects the ConfigMaps with dashboards."""
     scrape_interval: Duration = "30s"
-    """Time between two looks at the metrics."""
+    """Time between two scrapes of the metrics."""
     prometheus: Scraper | None = None
-    """Whom to give the right to find and read the metrics; if left out, that is arranged elsewhere."""
+    """ServiceAccount of Prometheus, which gets the right to discover and read the metrics. Default: none."""

@@ -17,14 +17,14 @@ Namespace = Annotated[str, Field(pattern=NAMESPACE)]
 
 
 class Certificates(StrEnum):
-    """Who makes the certificate of the operator's webhooks and status server."""
+    """Issuer of the certificate for the operator's webhooks and status server."""
 
     OPERATOR = "operator"
     CERT_MANAGER = "cert-manager"
 
 
 class KubeflowNamespace(StrEnum):
-    """How the platform treats the namespace in which Kubeflow's own tools look for a Trainer."""
+    """How the platform treats the namespace kubeflow-system, where Kubeflow's tools look for the Trainer."""
 
     CREATE = "create"
     EXISTING = "existing"
@@ -32,63 +32,63 @@ class KubeflowNamespace(StrEnum):
 
 
 class Resources(StrictModel):
-    """CPU and memory of a replica of the operator."""
+    """CPU and memory of each replica of the operator."""
 
     cpu: Quantity = "100m"
-    """Requested CPU; a controller has no CPU limit, which would only slow it down."""
+    """CPU request. A controller has no CPU limit, which would only slow it down."""
     memory: Quantity | None = None
-    """Requested memory, and its limit. If left out, it requests 256Mi, and its limit is what the TrainJobs
-    and TrainingRuntimes need that the tenants' quotas allow."""
+    """Memory request, and memory limit. Default: a request of 256Mi, and a limit that is large enough for all
+    TrainJobs and TrainingRuntimes that the tenants' quotas allow."""
 
 
 class LastLines(StrictModel):
-    """What the operator keeps of a failed job's logs, in a ConfigMap beside the TrainJob."""
+    """The last log lines of a failed job, which the operator keeps in a ConfigMap next to the TrainJob."""
 
     lines: int = Field(default=200, ge=0, le=1000)
-    """Lines of each node; 0 keeps nothing, and the operator may then read no log."""
+    """Lines per training node. With 0, the operator keeps no lines and has no right to read logs."""
     namespaces: tuple[Namespace, ...] = ()
-    """Namespaces beside the tenants' where they are kept. The operator may read the logs of pods there and in
-    the tenants' namespaces, and nowhere else. "*" allows it everywhere."""
+    """Namespaces, in addition to the tenants', where the operator keeps log lines. It may read the logs of
+    pods only in these and in the tenants' namespaces. "*" stands for all namespaces."""
 
 
 class Operator(StrictModel):
     """Trainyard's own operator, which turns TrainJobs into JobSets."""
 
     image: Image
-    """Its image."""
+    """Image of the operator."""
     image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
     """When nodes pull the image."""
     replicas: int = Field(default=1, ge=1, le=2)
-    """1, or 2 for a second replica that takes over at once."""
+    """Replicas: 1, or 2 for a standby that takes over at once."""
     resources: Resources = Resources()
-    """CPU and memory of a replica."""
+    """CPU and memory of each replica."""
     args: tuple[str, ...] = ()
-    """Further arguments of the operator's command."""
+    """Further command-line arguments of the operator."""
     certificates: Certificates = Certificates.OPERATOR
-    """Who makes its certificate: operator, it does so itself; cert-manager, which the cluster must have."""
+    """Issuer of the certificate: the operator itself, or cert-manager, which the cluster must have."""
     controller: Controller = Controller()
-    """How much of its work is done at a time."""
+    """Concurrency of the controller."""
     feature_gates: FeatureGates = FeatureGates()
-    """Which of Kubeflow Trainer's feature gates are on."""
+    """Feature gates of Kubeflow Trainer."""
     limits: Limits = Limits()
-    """How large a TrainJob may be; admission refuses a larger one."""
+    """Size limits of TrainJobs and runtimes. Admission refuses larger ones."""
     retention: Retention | None = None
-    """Deletes finished TrainJobs; if left out, all stay."""
+    """When the operator deletes finished TrainJobs. Default: never."""
     suspended_condition: SuspendedCondition = "whileTrue"
-    """The condition Suspended of a TrainJob of a queue: whileTrue, it is there only while it is true;
-    upstream, it stays as False once the TrainJob is resumed, as with Kubeflow Trainer."""
+    """The condition Suspended of a queued TrainJob. whileTrue: it exists only while it is true. upstream: it
+    stays with status False after the TrainJob is resumed, as with Kubeflow Trainer."""
     last_lines: LastLines = LastLines()
-    """What is kept of a failed job's logs."""
+    """The last log lines of failed jobs, and where the operator keeps them."""
     mpi_namespaces: tuple[Namespace, ...] = ()
-    """Namespaces beside the tenants' where MPI jobs may run. The operator may read and create Secrets there
-    and in the tenants' namespaces, and nowhere else. "*" allows it everywhere."""
+    """Namespaces, in addition to the tenants', where MPI jobs may run. The operator may read and create
+    Secrets only in these and in the tenants' namespaces. "*" stands for all namespaces."""
     metrics_authentication: bool = True
-    """Whether its metrics are served over TLS, and only to those who may get the path /metrics."""
+    """Whether metrics need TLS and the right to get the path /metrics."""
     disruption_budget: bool = True
-    """Whether drains of nodes take one of two replicas at a time."""
+    """Whether a PodDisruptionBudget keeps one of two replicas running while nodes are drained."""
     priority_class: bool = True
-    """Whether the scheduler makes room for it where training fills the nodes."""
+    """Whether the operator has a PriorityClass, so that it can preempt training pods on full nodes."""
     flow_schemas: bool = True
-    """Whether the API server answers it while other clients flood the API server."""
+    """Whether a FlowSchema guarantees the operator its share of a busy API server."""
     kubeflow_namespace: KubeflowNamespace = KubeflowNamespace.CREATE
-    """kubeflow-system, where the SDK reads the Trainer version: create, existing or absent."""
+    """The namespace kubeflow-system, where the SDK reads the Trainer version: create, existing or absent."""

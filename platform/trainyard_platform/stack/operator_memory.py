@@ -1,7 +1,7 @@
-"""Memory of a replica of the operator: what it needs itself, and what tenants may make it hold.
+"""Memory of a replica of the operator: for itself, and for the objects that tenants may create.
 
-Each replica holds every TrainJob and TrainingRuntime; a tenant's quota bounds how many there are, and
-admission how large one is. The numbers are measured: tests/trainyard_operator/test_packed.py.
+Each replica caches every TrainJob and TrainingRuntime. A tenant's quota limits their number, and
+admission limits their size. The numbers are measured: tests/trainyard_operator/test_packed.py.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 BASE: Final = 75
 """MiB that a replica needs to work."""
 REVISIONS: Final = 32
-"""MiB of contents of revisions that it keeps at most, however many there are."""
+"""MiB of its cache of runtime revisions, at most."""
 OBJECTS_PER_MIB: Final = 4
 """TrainJobs and TrainingRuntimes of the largest size that fit into a MiB."""
 LEAST: Final = 256
@@ -21,10 +21,10 @@ _STEP: Final = 128
 
 
 def needed(objects: int) -> int:
-    """MiB of a replica that holds so many TrainJobs and TrainingRuntimes of the largest size."""
+    """MiB of a replica with this many TrainJobs and TrainingRuntimes of the largest size."""
     return BASE + REVISIONS + -(-objects // OBJECTS_PER_MIB)
 
 
 def limit(objects: int) -> int:
-    """MiB that a replica may use, if the stack file does not say it."""
+    """Default memory limit of a replica, in MiB."""
     return max(LEAST, -(-needed(objects) // _STEP) * _STEP)

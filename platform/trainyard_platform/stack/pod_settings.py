@@ -1,4 +1,4 @@
-"""Settings of the platform's own pods: where they run, before whom, and how nodes pull their images."""
+"""Settings of the platform's own pods: scheduling, priority and image pulls."""
 
 from typing import Any
 
@@ -12,23 +12,22 @@ from .value_types import Key, LabelValue, ObjectName
 
 
 class Controllers(StrictModel):
-    """The pods of all that the stack installs. Device plugins run where devices are, and only pull alike."""
+    """Pods of everything that the stack installs. For device plugins, only the image pull settings apply."""
 
     node_selector: dict[Key, LabelValue] = Field(default={})
-    """Labels that their nodes must have."""
+    """Node labels that the pods require."""
     tolerations: tuple[Toleration, ...] = ()
-    """Taints that do not keep them off."""
+    """Tolerations of the pods."""
     priority_class: ObjectName | None = None
-    """PriorityClass of all but the operator, which has one of its own unless operator.priorityClass is
-    false."""
+    """PriorityClass of the pods. The operator has its own, unless operator.priorityClass is false."""
     pull_secrets: tuple[ObjectName, ...] = ()
-    """Secrets, in the namespace of each, with which nodes pull their images."""
+    """Image pull secrets. Each namespace of the platform must have them."""
     external_secrets: dict[ObjectName, ExternalSecret] = Field(default={})
-    """Secrets, by name, that the External Secrets Operator fetches from a store into the namespace of each,
-    such as those of pullSecrets."""
+    """Secrets, by name, that the External Secrets Operator fetches from a store into each namespace of the
+    platform, such as those in pullSecrets."""
     disruption_budgets: bool = True
-    """Whether drains of nodes take one pod at a time of what has several replicas; the operator's is
-    operator.disruptionBudget."""
+    """Whether Deployments with several replicas get a PodDisruptionBudget, so that drains of nodes evict one
+    pod at a time. For the operator, see operator.disruptionBudget."""
 
     def of_pods(self) -> dict[str, Any]:
         """The fields of a pod's spec, as Kubernetes spells them; empty ones are left out."""

@@ -1,7 +1,7 @@
 """Settings of quota: flavors, cohorts, ClusterQueues, LocalQueues and priorities, in Kueue's words.
 
-Whatever is named must be declared, so that a typo is a sentence in preview and
-not a queue that never admits.
+Every name that is referenced must be declared. So preview reports a typo; otherwise the
+queue would never admit a job.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -25,14 +25,14 @@ class TolerationOperator(StrEnum):
 
 
 class QueueingStrategy(StrEnum):
-    """The order in which a queue looks at its jobs."""
+    """The order in which a queue considers its jobs."""
 
     BEST_EFFORT_FIFO = "BestEffortFIFO"
     STRICT_FIFO = "StrictFIFO"
 
 
 class StopPolicy(StrEnum):
-    """Whether a queue admits jobs: it does, it keeps what runs, or it stops all."""
+    """Whether a queue admits jobs. None: it does. Hold: it does not. HoldAndDrain: running jobs stop too."""
 
     NONE = "None"
     HOLD = "Hold"
@@ -40,7 +40,7 @@ class StopPolicy(StrEnum):
 
 
 class PreemptionPolicy(StrEnum):
-    """Whose jobs may be stopped for one that waits."""
+    """Which jobs Kueue may preempt for a waiting job."""
 
     NEVER = "Never"
     ANY = "Any"
@@ -49,77 +49,77 @@ class PreemptionPolicy(StrEnum):
 
 
 class BorrowingPreemption(StrEnum):
-    """Whether a job may stop those of other queues in order to borrow."""
+    """Whether a job that borrows may preempt jobs of other queues."""
 
     NEVER = "Never"
     LOWER_PRIORITY = "LowerPriority"
 
 
 class Fungibility(StrEnum):
-    """What to do when a flavor would do at a price."""
+    """Whether Kueue uses a flavor that needs borrowing or preemption, or tries the next flavor first."""
 
     MAY_STOP_SEARCH = "MayStopSearch"
     TRY_NEXT_FLAVOR = "TryNextFlavor"
 
 
 class Toleration(StrictModel):
-    """A toleration that pods get."""
+    """A toleration that Kueue adds to pods."""
 
     key: str = Field(min_length=1)
-    """The taint's key."""
+    """Key of the taint."""
     operator: TolerationOperator = TolerationOperator.EQUAL
-    """Whether the taint's value matters."""
+    """Equal compares the taint's value; Exists accepts any value."""
     value: str = ""
-    """The taint's value."""
+    """Value of the taint."""
     effect: TaintEffect | None = None
-    """The taint's effect; every effect if left out."""
+    """Effect of the taint. Default: every effect."""
 
 
 class Flavor(StrictModel):
-    """A ResourceFlavor: a kind of node, by labels and taints. Those of node pools are made from the pools."""
+    """A ResourceFlavor: a kind of node, by labels and taints. Each node pool already has its own flavor."""
 
     node_labels: dict[str, str] = Field(default={})
-    """Labels of the nodes; pods get them as node selector."""
+    """Labels of the nodes. Kueue adds them to the pods as node selector."""
     node_taints: tuple[Taint, ...] = ()
-    """Taints of the nodes; a job that does not tolerate them is not admitted, unless `tolerations` do."""
+    """Taints of the nodes. Kueue admits only jobs that tolerate them, by themselves or by `tolerations`."""
     tolerations: tuple[Toleration, ...] = ()
-    """Tolerations that every admitted pod gets."""
+    """Tolerations that Kueue adds to every admitted pod."""
     topology: str | None = None
-    """A topology of `topologies`, for placing a job's pods close together."""
+    """Name in `topologies`, for placing a job's pods close together."""
 
 
 class Topology(StrictModel):
-    """The levels in which nodes lie near each other."""
+    """Levels of nodes that are close to each other, such as a rack."""
 
     levels: tuple[str, ...] = Field(min_length=1)
-    """Node labels, the widest first: a block, a rack, kubernetes.io/hostname."""
+    """Node labels, from the widest level to the narrowest: a block, a rack, kubernetes.io/hostname."""
 
 
 class Quota(StrictModel):
-    """How much of a resource a queue has of a flavor."""
+    """A queue's quota of one resource in one flavor."""
 
     nominal: Quantity
-    """Its own share."""
+    """The queue's own quota."""
     borrowing_limit: Quantity | None = None
-    """The most that it may borrow from its cohort; no limit if left out."""
+    """The most that the queue may borrow from its cohort. Default: no limit."""
     lending_limit: Quantity | None = None
-    """The most that it lends to its cohort; all of it if left out."""
+    """The most that the queue lends to its cohort. Default: all of its quota."""
 
 
 class FlavorQuota(StrictModel):
-    """The quotas of a flavor."""
+    """A queue's quota in one flavor."""
 
     name: str
-    """The flavor: of `flavors`, or a node pool."""
+    """Name of the flavor: in `flavors`, or of a node pool."""
     resources: dict[str, Quota] = Field(min_length=1)
     """Quota by resource, such as cpu or nvidia.com/gpu."""
 
 
 class ResourceGroup(StrictModel):
-    """Flavors that are tried in their order, all for the same resources."""
+    """Flavors for the same resources. Kueue tries them in this order."""
 
     flavors: tuple[FlavorQuota, ...] = Field(min_length=1)
-    """The flavors, the first choice first."""
+    """Flavors with their quota, the preferred flavor first."""
 
     @model_validator(mode="after")
     def _same_resources(self) -> "ResourceGroup":
@@ -134,144 +134,144 @@ class ResourceGroup(StrictModel):
 
 
 class Preemption(StrictModel):
-    """Which jobs may be stopped for one of this queue."""
+    """Which jobs Kueue may preempt for a job of this queue."""
 
     within_cluster_queue: PreemptionPolicy = PreemptionPolicy.LOWER_PRIORITY
-    """Those of this queue."""
+    """Which jobs of the same queue."""
     reclaim_within_cohort: PreemptionPolicy = PreemptionPolicy.ANY
-    """Those that have borrowed this queue's share."""
+    """Which jobs of other queues that borrow this queue's quota."""
     borrow_within_cohort: BorrowingPreemption = BorrowingPreemption.NEVER
-    """Those of other queues, for a job that itself would borrow."""
+    """Which jobs of other queues, if the preempting job itself borrows."""
 
 
 class FlavorChoice(StrictModel):
-    """What to do when the next flavor might do without borrowing or preemption."""
+    """Whether Kueue tries the next flavor before it borrows or preempts."""
 
     when_can_borrow: Fungibility = Fungibility.MAY_STOP_SEARCH
-    """When the flavor would do with borrowing."""
+    """If the job fits into the flavor by borrowing."""
     when_can_preempt: Fungibility = Fungibility.TRY_NEXT_FLAVOR
-    """When it would do with preemption."""
+    """If the job fits into the flavor by preemption."""
 
 
 class AdmissionCheckUse(StrictModel):
-    """A check that a job has to pass after it has its quota."""
+    """An admission check that a job must pass after quota is reserved for it."""
 
     name: str
-    """A check of `admissionChecks`, or of `multiKueue.dispatch`."""
+    """Name in `admissionChecks` or in `multiKueue.dispatch`."""
     on_flavors: tuple[str, ...] = ()
-    """Only for jobs admitted on these flavors; for all if left out."""
+    """Flavors whose jobs must pass the check. Default: all flavors."""
 
 
 class ClusterQueue(StrictModel):
-    """Quota, and the rules by which jobs get it."""
+    """A ClusterQueue: quota, and the rules by which Kueue admits jobs."""
 
     cohort: str | None = None
-    """The cohort, of `cohorts`, with whose queues it borrows and lends."""
+    """Name in `cohorts`. The queue borrows from and lends to the other queues of this cohort."""
     resource_groups: tuple[ResourceGroup, ...] = ()
-    """Its quota."""
+    """Quota, by flavor and resource."""
     queueing_strategy: QueueingStrategy = QueueingStrategy.BEST_EFFORT_FIFO
-    """Whether a job that does not fit holds up those behind it."""
+    """Whether a job that does not fit blocks the jobs behind it: StrictFIFO does, BestEffortFIFO does not."""
     preemption: Preemption = Preemption()
-    """Which jobs may be stopped for one that waits."""
+    """Which jobs Kueue may preempt for a waiting job."""
     flavor_fungibility: FlavorChoice = FlavorChoice()
-    """When the next flavor is tried."""
+    """When Kueue tries the next flavor."""
     namespace_selector: LabelSelector = LabelSelector()
-    """Namespaces whose LocalQueues may use it; all that have one if left out."""
+    """Namespaces whose LocalQueues may use the queue. Default: all namespaces."""
     admission_checks: tuple[AdmissionCheckUse, ...] = ()
-    """What a job has to pass after it has its quota."""
+    """Admission checks that a job must pass after quota is reserved for it."""
     fair_weight: Quantity | None = None
-    """Weight in fair sharing, 1 if left out; needs kueue.fairSharing."""
+    """Weight in fair sharing. Default: 1. Needs kueue.fairSharing."""
     stop_policy: StopPolicy = StopPolicy.NONE
-    """Whether it admits jobs."""
+    """Whether the queue admits jobs. Hold stops admission; HoldAndDrain also stops running jobs."""
 
 
 class Cohort(StrictModel):
-    """Queues that lend each other what they do not use."""
+    """A Cohort: queues that lend each other unused quota."""
 
     parent: str | None = None
-    """A cohort above this one."""
+    """Name in `cohorts` of the parent cohort."""
     resource_groups: tuple[ResourceGroup, ...] = ()
-    """Quota that belongs to nobody and that all of them may borrow."""
+    """Shared quota, which belongs to no queue and which every queue of the cohort may borrow."""
     fair_weight: Quantity | None = None
-    """Weight in fair sharing, 1 if left out; needs kueue.fairSharing."""
+    """Weight in fair sharing. Default: 1. Needs kueue.fairSharing."""
 
 
 class LocalQueue(StrictModel):
-    """A namespace's door to a ClusterQueue. Tenants get theirs by themselves."""
+    """A LocalQueue, through which a namespace uses a ClusterQueue. Tenants already have one."""
 
     name: str = Field(min_length=1)
-    """Its name, for the label kueue.x-k8s.io/queue-name; `default` serves jobs without the label."""
+    """Name, for the label kueue.x-k8s.io/queue-name. The queue `default` takes jobs without the label."""
     namespace: str = Field(min_length=1)
-    """Its namespace, which is there already."""
+    """Namespace of the LocalQueue. It must exist."""
     cluster_queue: str
-    """A queue of `clusterQueues`."""
+    """Name in `clusterQueues`."""
     stop_policy: StopPolicy = StopPolicy.NONE
-    """Whether it admits jobs."""
+    """Whether the queue admits jobs. Hold stops admission; HoldAndDrain also stops running jobs."""
 
 
 class Priority(StrictModel):
-    """A WorkloadPriorityClass: the order in which jobs are admitted, and who is preempted."""
+    """A WorkloadPriorityClass. It decides which jobs Kueue admits first and which it preempts."""
 
     value: int = Field(ge=-(2**31), le=2**31 - 1)
-    """The higher, the sooner; 0 is that of a job without a class."""
+    """Priority. A job with a higher value is admitted earlier; a job without a class has 0."""
     description: str = Field(min_length=1)
-    """For whom it is."""
+    """Who should use this class."""
 
 
 class CheckParameters(StrictModel):
     """The object that configures an admission check."""
 
     api_group: str
-    """Its API group."""
+    """API group of the object."""
     kind: str
-    """Its kind."""
+    """Kind of the object."""
     name: str
-    """Its name."""
+    """Name of the object."""
 
 
 class AdmissionCheck(StrictModel):
-    """A check by a controller of its own, such as one that provisions nodes."""
+    """An AdmissionCheck: a further condition that a controller decides, such as provisioned nodes."""
 
     controller_name: str = Field(min_length=1)
-    """Who answers it, such as kueue.x-k8s.io/provisioning-request."""
+    """Name of the controller, such as kueue.x-k8s.io/provisioning-request."""
     parameters: CheckParameters | None = None
-    """Its configuration."""
+    """The object that configures the check."""
 
 
 class Queues(StrictModel):
-    """Everything that Kueue admits by."""
+    """Kueue's objects: flavors, topologies, cohorts, queues, priorities and admission checks."""
 
     flavors: dict[str, Flavor] = Field(default={})
-    """Kinds of nodes, by name, beside those of node pools."""
+    """ResourceFlavors, by name, in addition to those of node pools."""
     topologies: dict[str, Topology] = Field(default={})
-    """Levels of nearness, by name, beside those of node pools."""
+    """Topologies, by name, in addition to those of node pools."""
     cohorts: dict[str, Cohort] = Field(default={})
-    """Who shares with whom, by name."""
+    """Cohorts, by name: groups of queues that share quota."""
     cluster_queues: dict[str, ClusterQueue] = Field(default={})
-    """Quota, by name."""
+    """ClusterQueues, by name, with their quota."""
     local_queues: tuple[LocalQueue, ...] = ()
-    """Doors to the quota, beside those of tenants."""
+    """LocalQueues, in addition to those of tenants."""
     priorities: dict[str, Priority] = Field(default={})
-    """Priorities, by name, for the label kueue.x-k8s.io/priority-class."""
+    """WorkloadPriorityClasses, by name, for the label kueue.x-k8s.io/priority-class."""
     admission_checks: dict[str, AdmissionCheck] = Field(default={})
-    """Further conditions of admission, by name."""
+    """AdmissionChecks, by name."""
     multi_kueue: MultiKueue = MultiKueue()
-    """Jobs that run in other clusters, or that others send here."""
+    """MultiKueue: jobs that run in other clusters, or that other clusters send here."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is declared."""
+        """Whether the section declares nothing."""
         return self == Queues()
 
     @property
     def flavors_with_quota(self) -> frozenset[str]:
-        """The flavors that a cluster queue or a cohort names, beside the node pools' own quota."""
+        """Flavors in which a ClusterQueue or a Cohort has quota, without the quota in `nodePools`."""
         groups = [group for queue in self.cluster_queues.values() for group in queue.resource_groups]
         groups += [group for cohort in self.cohorts.values() for group in cohort.resource_groups]
         return frozenset(flavor.name for group in groups for flavor in group.flavors)
 
     def sharing(self, cluster_queue: str) -> tuple[list[str], list[str]]:
-        """The ClusterQueues that share their quota with this one, itself included, and their cohorts."""
+        """The ClusterQueues that share quota with this queue, itself included, and their cohorts."""
         top = self._top(cluster_queue)
         queues = [name for name in self.cluster_queues if top and self._top(name) == top]
         cohorts = [name for name in self.cohorts if top and self._top_of(name) == top]
@@ -282,7 +282,7 @@ class Queues(StrictModel):
         return frozenset(local.cluster_queue for local in self.local_queues if local.namespace == namespace)
 
     def flavors_of(self, cluster_queue: str) -> frozenset[str]:
-        """The flavors of which a queue has quota."""
+        """The flavors in which a queue has quota."""
         queue = self.cluster_queues.get(cluster_queue, ClusterQueue())
         return frozenset(flavor.name for group in queue.resource_groups for flavor in group.flavors)
 
@@ -299,7 +299,7 @@ class Queues(StrictModel):
         return cohort
 
     def problems(self, pools: Collection[str], *, fair_sharing: bool) -> Iterator[str]:
-        """References to something that does not exist.
+        """References to names that do not exist.
 
         Args:
             pools: Names of the node pools, which are flavors too.

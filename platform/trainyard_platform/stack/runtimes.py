@@ -1,4 +1,4 @@
-"""What a stack changes in a runtime of the catalog."""
+"""Settings that change a runtime of the catalog."""
 
 from enum import StrEnum
 
@@ -11,32 +11,32 @@ from .value_types import Image, PullPolicy
 
 
 class TolerationOperator(StrEnum):
-    """How a toleration compares a taint's value."""
+    """How a toleration matches the value of a taint."""
 
     EXISTS = "Exists"
     EQUAL = "Equal"
 
 
 class Toleration(StrictModel):
-    """A taint that does not keep the pods off."""
+    """A toleration of the pods."""
 
     key: str = Field(min_length=1)
     """Key of the taint."""
     operator: TolerationOperator = TolerationOperator.EQUAL
-    """Exists takes any value of the taint, Equal the one named."""
+    """Exists accepts any value of the taint; Equal accepts only `value`."""
     value: str | None = None
     """Value of the taint."""
     effect: TaintEffect | None = None
-    """Effect of the taint; any if left out."""
+    """Effect of the taint. Default: every effect."""
 
 
 class Placement(StrictModel):
-    """How close to each other Kueue puts the pods: a level of the pool's topology, by its label."""
+    """How close together Kueue places the pods: a level of the pool's topology, by its node label."""
 
     required: str | None = Field(default=None, min_length=1)
-    """All within one domain of this level; the job waits until one has room."""
+    """All pods in one domain of this level. The job waits until a domain has room."""
     preferred: str | None = Field(default=None, min_length=1)
-    """Within one domain of this level where one has room, else within as few as can be."""
+    """All pods in one domain of this level if one has room, otherwise in as few domains as possible."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "Placement":
@@ -46,22 +46,22 @@ class Placement(StrictModel):
 
 
 class RuntimeOverlay(StrictModel):
-    """What a stack changes in one runtime of the catalog."""
+    """Changes to one runtime of the catalog."""
 
     enabled: bool | None = None
-    """Whether this stack installs it; if left out it does, unless the file calls itself optional."""
+    """Whether the stack installs the runtime. Default: true, unless the runtime's file says `optional`."""
     image: Image | None = None
-    """Image of the trainer's containers, taken as it is: neither pinned nor mirrored."""
+    """Image of the trainer's containers. It is used unchanged: neither pinned nor mirrored."""
     image_pull_policy: PullPolicy | None = None
-    """When nodes pull that image."""
+    """When nodes pull the image."""
     env: dict[str, str] = Field(default={})
-    """Environment variables of the trainer's containers; they win over the catalog's of the same name."""
+    """Environment variables of the trainer's containers. They take precedence over the catalog's."""
     resources: dict[str, Quantity] = Field(default={})
-    """Requests and limits of the trainer's containers, by resource name, such as nvidia.com/gpu; "0" takes
-    away what the catalog asks for."""
+    """Requests and limits of the trainer's containers, by resource name, such as nvidia.com/gpu. "0" removes
+    a request of the catalog."""
     node_selector: dict[str, str] = Field(default={})
-    """Labels that the trainer's nodes must have, beside the catalog's."""
+    """Node labels that the trainer's pods require, in addition to the catalog's."""
     tolerations: tuple[Toleration, ...] = ()
-    """Taints that the trainer's pods tolerate, beside the catalog's."""
+    """Tolerations of the trainer's pods, in addition to the catalog's."""
     topology: Placement | None = None
-    """How close together Kueue puts the trainer's pods, instead of what the catalog says."""
+    """How close together Kueue places the trainer's pods. Replaces the catalog's setting."""

@@ -67,7 +67,7 @@ _PATTERN_WORDS = {
 
 
 class ArtifactSource(StrEnum):
-    """Where the charts and manifests of upstream projects come from."""
+    """Source of the charts and manifests of upstream projects."""
 
     UPSTREAM = "upstream"
     MIRROR = "mirror"
@@ -84,34 +84,34 @@ _CHARTS: Final = {
 
 
 class Distribution(StrEnum):
-    """What kind of Kubernetes a cluster is, where that matters."""
+    """Distribution of Kubernetes that the cluster runs."""
 
     KUBERNETES = "kubernetes"
     OPENSHIFT = "openshift"
 
 
 class Cluster(clouds.Clouds):
-    """The cluster that the stack is applied to."""
+    """The cluster that the stack is deployed to."""
 
     distribution: Distribution = Distribution.KUBERNETES
-    """openshift assigns the users that containers run as: then nothing here names one."""
+    """With openshift, containers run as the users that OpenShift assigns, and no manifest sets a user."""
     version: str | None = Field(default=None, pattern=KUBERNETES)
-    """Its Kubernetes, such as 1.35: preview then refuses what does not work on it."""
+    """Minor version of Kubernetes, such as 1.35. Preview refuses what does not work on it."""
     identifier: str | None = Field(default=None, min_length=1)
-    """Name of the cluster, by default the stack's. Never change it: that would replace everything."""
+    """Name of the cluster. Default: the stack's name. Never change it: that replaces everything."""
     kubeconfig: str | None = Field(default=None, min_length=1)
-    """Path of a kubeconfig; if left out, $KUBECONFIG, then ~/.kube/config."""
+    """Path of the kubeconfig. Default: $KUBECONFIG, then ~/.kube/config."""
     context: str | None = Field(default=None, min_length=1)
-    """Context in the kubeconfig; its current one if left out."""
+    """Context in the kubeconfig. Default: the current context."""
 
     @property
     def assigns_users(self) -> bool:
-        """Whether it chooses the users of containers, and refuses those that name a user or a group."""
+        """Whether the cluster assigns the users of containers, and refuses pods that set a user."""
         return self.distribution is Distribution.OPENSHIFT
 
     @property
     def dns_ports(self) -> tuple[int, ...]:
-        """The ports on which its DNS answers: in OpenShift, its pods use another one than their Service."""
+        """Ports of the cluster's DNS. In OpenShift, the pods listen on another port than the Service."""
         return (53, 5353) if self.distribution is Distribution.OPENSHIFT else (53,)
 
 
@@ -119,13 +119,13 @@ class Artifacts(StrictModel):
     """Source of the charts, manifests and images that `artifacts.yaml` pins."""
 
     source: ArtifactSource = ArtifactSource.UPSTREAM
-    """upstream: the projects' own addresses; mirror: registry and file server; folder: local files."""
+    """upstream: the projects' own addresses. mirror: `registry` and `manifests`. folder: local files."""
     registry: str | None = Field(default=None, min_length=1, pattern=r"^[^\s:/]+(:[0-9]+)?(/[^\s]+[^/])?$")
-    """With source mirror: prefix, without a scheme, under which the registry keeps upstream's paths."""
+    """With source mirror: registry and prefix, without a scheme, that come before upstream's image paths."""
     manifests: str | None = Field(default=None, pattern=r"^https://\S+[^/]$")
-    """With source mirror: address under which manifests lie as <artifact>/<version>/<path>."""
+    """With source mirror: URL of the folder with the files <artifact>/<version>/<path>."""
     folder: str | None = Field(default=None, min_length=1)
-    """With source folder: folder with <artifact>/<version>/<path>; a relative one starts at Pulumi.yaml."""
+    """With source folder: folder with the files <artifact>/<version>/<path>, relative to Pulumi.yaml."""
 
     @model_validator(mode="after")
     def _source_is_complete(self) -> "Artifacts":
@@ -143,48 +143,48 @@ class Artifacts(StrictModel):
 
 
 class StackSettings(StrictModel):
-    """Everything that a stack says about the platform."""
+    """Settings of the platform in a stack file."""
 
     cluster: Cluster = Cluster()
-    """Which cluster."""
+    """The cluster that the stack is deployed to."""
     artifacts: Artifacts = Artifacts()
-    """Where upstream's charts, manifests and images come from."""
+    """Source of upstream's charts, manifests and images."""
     controllers: Controllers = Controllers()
-    """Where the platform's own pods run, and how their images are pulled."""
+    """Scheduling and image pull settings of the platform's own pods."""
     jobset: JobSet = Field(default=JobSet(), alias="jobset")
     """JobSet's controller."""
     kueue: Kueue = Kueue()
-    """Kueue, which decides when a TrainJob may start."""
+    """Kueue, which queues TrainJobs and admits them within their quota."""
     volcano: Volcano = Volcano()
-    """Volcano, a scheduler that starts the pods of a gang together or not at all."""
+    """Volcano, a gang scheduler: it starts the pods of a job together or not at all."""
     coscheduling: Coscheduling = Coscheduling()
-    """Coscheduling, which does the same with less beside it."""
+    """Coscheduling, a smaller gang scheduler than Volcano."""
     queues: Queues = Queues()
-    """Quota, and who gets it; needs Kueue."""
+    """Queues and their quota. Needs Kueue."""
     node_pools: dict[str, NodePool] = Field(default={})
-    """Pools of nodes, by name; each is a flavor of Kueue's too."""
+    """Node pools, by name. Each pool is also a ResourceFlavor of Kueue."""
     accelerators: dict[AcceleratorKind, Accelerator] = Field(default={})
-    """Kinds of accelerators that the cluster has, with their device plugins."""
+    """Kinds of accelerators in the cluster, with their device plugins."""
     tenants: dict[TenantName, Tenant] = Field(default={})
-    """Teams, by the name of their namespace; need Kueue."""
+    """Teams, by the name of their namespace. Needs Kueue."""
     operator: Operator
     """Trainyard's operator."""
     admission: Admission = Admission()
-    """Whether TrainJobs and runtimes are checked before they are stored."""
+    """Webhooks that check TrainJobs and runtimes before the API server stores them."""
     network_policies: bool = True
-    """Whether the platform's own pods are reached at the ports that they serve, and at no others."""
+    """Whether NetworkPolicies limit traffic to the platform's own pods to the ports that they serve."""
     storage: Storage = Storage()
-    """StorageClasses for the claims of the catalog, by role, and the object store."""
+    """StorageClasses for the catalog's PersistentVolumeClaims, by role, and the object store."""
     data_cache: DataCache = DataCache()
-    """What runtimes need that stream a table from a cache."""
+    """LeaderWorkerSet, for runtimes that stream a table from a cache."""
     observability: Observability = Observability()
     """Monitors, alerts and dashboards."""
     runtimes: dict[str, RuntimeOverlay] = Field(default={})
-    """Changes to runtimes of the catalog, by name; one without an entry is installed as it is."""
+    """Changes to runtimes of the catalog, by name. A runtime without an entry is installed unchanged."""
     policies: Policies = Policies()
-    """Levels and parameters of the rules that runtimes and TrainJobs are held to."""
+    """Levels and parameters of the rules for runtimes and TrainJobs."""
     drift: Drift = Drift()
-    """What a comparison of the cluster with git is told."""
+    """Settings of `trainyard drift`, which compares the cluster with git."""
 
     @property
     def kueue_namespace(self) -> str:
@@ -208,18 +208,18 @@ class StackSettings(StrictModel):
 
     @property
     def rules(self) -> Policies:
-        """The rules as every gate enforces them: with the stack's pools, and its Kueue."""
+        """The rules as every gate enforces them: with the stack's node pools and its Kueue."""
         queues = policies_queues.Queues.of(self.queues.model_dump(by_alias=True))
         return self.policies.with_pools(self.node_pools, queues).with_kueue(self.kueue_namespace)
 
     @property
     def labels_of_tenants(self) -> dict[str, str]:
-        """Labels of their namespaces, by which the cluster's own tools find them."""
+        """Labels of tenants' namespaces, by which the cluster's own tools select them."""
         by_label = self.kueue_namespace == OPENSHIFTS_KUEUE
         return {OPENSHIFTS_LABEL: "true"} if by_label else {}
 
     def problems(self) -> Iterator[str]:
-        """What is valid by itself but not with the rest, each with its path."""
+        """Contradictions between sections of the settings, each with its path."""
         for part, used in (("queues", not self.queues.is_empty), ("tenants", bool(self.tenants))):
             if used and not self.kueue.enabled:
                 yield f"{part}: need Kueue: set kueue.enabled to true, or remove them"
@@ -247,7 +247,7 @@ class StackSettings(StrictModel):
 
     @property
     def held(self) -> int:
-        """How many TrainJobs and TrainingRuntimes the tenants may have together."""
+        """The most TrainJobs and TrainingRuntimes that all tenants together may have."""
         return sum(tenant.held for tenant in self.tenants.values())
 
     def _problems_of_memory(self) -> Iterator[str]:
@@ -265,7 +265,7 @@ class StackSettings(StrictModel):
             )
 
     def advice(self) -> dict[str, str]:
-        """What is valid but of no use, as a sentence with the way out, by its path."""
+        """Valid settings that have no effect: by path, a sentence with the way out."""
         if not (self.kueue.enabled and self.queues.cluster_queues):
             return {}
         flavors = self.queues.flavors_with_quota

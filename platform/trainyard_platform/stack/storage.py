@@ -1,4 +1,4 @@
-"""Settings of storage: what a stack has for each of the roles that claims of the catalog name."""
+"""Settings of storage: a StorageClass for each role that the catalog's claims name."""
 
 from enum import StrEnum
 
@@ -9,36 +9,36 @@ from trainyard_api.strict import StrictModel
 
 
 class ReclaimPolicy(StrEnum):
-    """What becomes of a volume whose claim is gone, in Kubernetes' words."""
+    """What happens to a volume whose claim is deleted: Kubernetes' reclaim policy."""
 
     DELETE = "Delete"
     RETAIN = "Retain"
 
 
 class VolumeBindingMode(StrEnum):
-    """When a volume is made, in Kubernetes' words."""
+    """When a volume is provisioned: Kubernetes' volume binding mode."""
 
     IMMEDIATE = "Immediate"
     WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 
 
 class StorageClass(StrictModel):
-    """Where the volumes of a role come from: a StorageClass that is there, or one that the platform makes."""
+    """StorageClass of a role: an existing one, or one that the platform creates."""
 
     class_name: str | None = Field(default=None, min_length=1)
-    """A StorageClass of the cluster."""
+    """Name of an existing StorageClass."""
     provisioner: str | None = Field(default=None, min_length=1)
-    """Who makes the volumes of the platform's own StorageClass, such as efs.csi.aws.com."""
+    """Provisioner of the StorageClass that the platform creates, such as efs.csi.aws.com."""
     parameters: dict[str, str] = Field(default={})
-    """What the provisioner is told."""
+    """Parameters of the provisioner."""
     mount_options: tuple[str, ...] = ()
-    """How nodes mount the volumes."""
+    """Mount options of the volumes."""
     reclaim_policy: ReclaimPolicy = ReclaimPolicy.DELETE
-    """What becomes of a volume when its job is deleted."""
+    """What happens to a volume when its job is deleted."""
     volume_binding_mode: VolumeBindingMode = VolumeBindingMode.WAIT_FOR_FIRST_CONSUMER
-    """WaitForFirstConsumer makes a volume where its first pod goes."""
+    """WaitForFirstConsumer provisions a volume in the zone of its first pod."""
     allow_volume_expansion: bool = True
-    """Whether a claim may grow later."""
+    """Whether a claim may be enlarged later."""
 
     @model_validator(mode="after")
     def _one_of_two(self) -> "StorageClass":
@@ -50,23 +50,23 @@ class StorageClass(StrictModel):
 
 
 class ObjectStore(StrictModel):
-    """The S3 that jobs talk to, where it is not Amazon's."""
+    """An object store with the S3 API, other than Amazon's."""
 
     endpoint: str = Field(pattern=r"^https?://\S+[^/]$")
-    """Its address."""
+    """URL of the object store."""
     region: str | None = Field(default=None, min_length=1)
-    """Its region, if it has any."""
+    """Region of the object store, if it has one."""
 
 
 class Storage(StrictModel):
-    """What there is for each role; a claim whose role has no entry gets the default StorageClass."""
+    """The StorageClass of each role. A claim whose role has none gets the cluster's default."""
 
     shared: StorageClass | None = None
-    """Volumes that many nodes write at once (ReadWriteMany): datasets and checkpoints."""
+    """Volumes that many nodes write at the same time (ReadWriteMany), for datasets and checkpoints."""
     scratch: StorageClass | None = None
-    """Volumes of one node at a time: what is fetched or computed once and thrown away."""
+    """Volumes that one node at a time uses, for temporary files."""
     object_store: ObjectStore | None = None
-    """Told to initializers and trainers of the catalog, unless they say something else themselves."""
+    """Object store for the catalog's initializers and trainers, unless they configure another."""
 
     def of(self, role: StorageRole) -> StorageClass | None:
         """The stack's settings for a role."""
@@ -74,5 +74,5 @@ class Storage(StrictModel):
 
 
 def class_name(role: StorageRole, settings: StorageClass) -> str:
-    """The StorageClass of a role: the cluster's own, or the platform's."""
+    """Name of a role's StorageClass: an existing one, or the platform's."""
     return settings.class_name or f"trainyard-{role}"

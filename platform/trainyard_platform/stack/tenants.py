@@ -1,4 +1,4 @@
-"""Settings of tenants: a namespace each, who may do what in it, and how much."""
+"""Settings of tenants: for each team a namespace, its limits, and the rights of its people."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
@@ -20,7 +20,7 @@ _RESERVED_KEYS = frozenset(
     {"app.kubernetes.io/managed-by", "kubernetes.io/metadata.name", "pod-security.kubernetes.io/enforce"}
 )
 _RESERVED_DOMAINS = (names.OWN_PREFIX, "pulumi.com/")
-"""Of labels and annotations that have a meaning for the platform."""
+"""Prefixes of labels and annotations that only the platform may set."""
 
 SYSTEM = frozenset(
     {
@@ -35,18 +35,18 @@ SYSTEM = frozenset(
         "volcano-system",
     }
 )
-"""Namespaces of Kubernetes and of what the platform installs or works with; never a tenant's."""
+"""Namespaces of Kubernetes and of the platform's parts. A tenant cannot have such a name."""
 SYSTEM_PREFIXES = ("kube-", "openshift-", "trainyard-")
-"""Of names that Kubernetes, OpenShift and this platform keep for themselves."""
+"""Prefixes of namespaces that Kubernetes, OpenShift and this platform reserve."""
 
 
 def is_system(namespace: str) -> bool:
-    """Whether no tenant may have this namespace: its limits would stop what runs there."""
+    """Whether the namespace belongs to the system. A tenant's limits would stop the pods in it."""
     return namespace in SYSTEM or namespace.startswith(SYSTEM_PREFIXES)
 
 
 class PodSecurity(StrEnum):
-    """What pods may ask of their node, in the levels of Kubernetes' Pod Security Standards."""
+    """Level of Kubernetes' Pod Security Standards."""
 
     PRIVILEGED = "privileged"
     BASELINE = "baseline"
@@ -54,7 +54,7 @@ class PodSecurity(StrEnum):
 
 
 class SubjectKind(StrEnum):
-    """Who somebody is."""
+    """Kind of a subject in RBAC."""
 
     USER = "User"
     GROUP = "Group"
@@ -62,12 +62,12 @@ class SubjectKind(StrEnum):
 
 
 class Subject(StrictModel):
-    """Somebody who gets a role."""
+    """A user, group or ServiceAccount that gets a role."""
 
     kind: SubjectKind = SubjectKind.GROUP
-    """Whether it is one user, a group of them or a ServiceAccount."""
+    """User, Group or ServiceAccount."""
     name: str = Field(min_length=1)
-    """As the cluster's authentication calls them."""
+    """Name of the subject, as the cluster's authentication reports it."""
     namespace: str | None = None
     """Namespace of a ServiceAccount."""
 
@@ -79,27 +79,27 @@ class Subject(StrictModel):
 
 
 class ContainerDefaults(StrictModel):
-    """Requests and limits where a container has none."""
+    """Default requests and limits of containers."""
 
     requests: dict[str, Quantity] = Field(default={"cpu": "100m", "memory": "256Mi"})
-    """What is set aside for it, by resource."""
+    """Requests, by resource."""
     limits: dict[str, Quantity] = Field(default={})
-    """What it may use at most, by resource."""
+    """Limits, by resource."""
 
 
 class Egress(StrictModel):
-    """Addresses outside the cluster that jobs may talk to, such as a dataset's or a registry's."""
+    """Addresses outside the cluster that jobs may connect to, such as those of a dataset or a registry."""
 
     cidr: str = Field(pattern=r"^[0-9a-fA-F.:]+/[0-9]{1,3}$")
-    """A block of addresses."""
+    """Block of IP addresses, such as 10.0.0.0/8."""
     excluded: tuple[str, ...] = ()
-    """Blocks within it that stay closed."""
+    """Blocks within `cidr` that jobs cannot connect to."""
     ports: tuple[int, ...] = ()
-    """TCP ports; all of them if left out."""
+    """TCP ports. Default: all ports."""
 
 
 class Right(StrEnum):
-    """What data scientists may make or do beside TrainJobs, in the words of a role."""
+    """A resource that data scientists may use in addition to TrainJobs, as in an RBAC role."""
 
     CONFIG_MAPS = "configmaps"
     CLAIMS = "persistentvolumeclaims"
@@ -118,7 +118,7 @@ GUIDED: Final = (
     Right.EXEC,
     Right.PORT_FORWARD,
 )
-"""What data scientists need for the guides."""
+"""The rights that the guides for data scientists need."""
 
 
 TRAINJOBS: Final = f"count/trainjobs.{names.TRAINER_GROUP}"
@@ -131,68 +131,68 @@ COUNTED: Final = {
     TRAINJOBS: "500",
     TRAINING_RUNTIMES: "20",
 }
-"""The most that a namespace may hold of what the operator keeps in memory, and of what is large or costs
-and would be unlimited; the stack file takes precedence."""
+"""Default quota of a tenant: limits the objects that the operator keeps in memory, and volumes, which would
+be unlimited. The stack file takes precedence."""
 
 
 class Account(StrictModel):
     """A ServiceAccount that a tenant's pods run as."""
 
     labels: Labels = Field(default={})
-    """Its labels."""
+    """Labels of the ServiceAccount."""
     annotations: Annotations = Field(default={})
-    """Its annotations: with which identity of the cloud its pods speak, in the cloud's words."""
+    """Annotations of the ServiceAccount, such as those that give its pods an identity of the cloud."""
 
 
 class Tenant(StrictModel):
-    """A team: its namespace of the same name, its queue, its limits and its people."""
+    """A team: its namespace, which has the same name, its queue, its limits and its people."""
 
     cluster_queue: str
-    """Its quota: a queue of queues.clusterQueues."""
+    """Name in queues.clusterQueues of the queue with the team's quota."""
     queue: str = Field(default="default", pattern=NAME)
-    """Name of its LocalQueue; `default` also serves jobs that name no queue."""
+    """Name of the team's LocalQueue. The queue `default` also takes jobs that name no queue."""
     resource_quota: dict[str, Quantity] = Field(default={"pods": "1000"})
-    """The most that its namespace holds at once, in the words of a ResourceQuota. TrainJobs and
-    TrainingRuntimes are always counted: at most 500 and 20, unless `count/trainjobs.trainer.kubeflow.org` and
-    `count/trainingruntimes.trainer.kubeflow.org` say otherwise. So are volumes: at most 1000
-    `persistentvolumeclaims` with 10Ti of `requests.storage` in all."""
+    """Limits of the namespace's ResourceQuota. These always apply, unless you set others: 500
+    `count/trainjobs.trainer.kubeflow.org`, 20 `count/trainingruntimes.trainer.kubeflow.org`, 1000
+    `count/configmaps`, 1000 `count/secrets`, 1000 `persistentvolumeclaims` and 10Ti of `requests.storage`."""
     container_defaults: ContainerDefaults = ContainerDefaults()
-    """What a container gets that says nothing itself."""
+    """Requests and limits of containers that set none."""
     pod_security: PodSecurity = PodSecurity.BASELINE
-    """What its pods may ask of a node."""
+    """Pod Security Standard that the namespace enforces."""
     egress: tuple[Egress, ...] = ()
-    """What its jobs reach beside each other and the cluster's DNS."""
+    """Addresses that jobs may connect to, in addition to each other and the cluster's DNS."""
     labels: Labels = Field(default={})
-    """Further labels of its namespace."""
+    """Further labels of the namespace."""
     annotations: Annotations = Field(default={})
-    """Annotations of its namespace."""
+    """Annotations of the namespace."""
     pull_secrets: tuple[ObjectName, ...] = ()
-    """Secrets in its namespace with which nodes pull the images of its pods."""
+    """Image pull secrets in the namespace, for the team's pods."""
     service_accounts: dict[ObjectName, Account] = Field(default={})
-    """ServiceAccounts of its namespace, by name; `default` is that of pods that name none."""
+    """ServiceAccounts of the namespace, by name. Pods that name none use `default`."""
     external_secrets: dict[ObjectName, ExternalSecret] = Field(default={})
-    """Secrets of its namespace, by name, that the External Secrets Operator fetches from a store."""
+    """Secrets of the namespace, by name, that the External Secrets Operator fetches from a store."""
     data_scientists: tuple[Subject, ...] = ()
-    """Who may submit TrainJobs and read their logs."""
+    """Subjects that may submit TrainJobs and read their logs."""
     rights: tuple[Right, ...] = GUIDED
-    """What they may read, make and delete in the namespace beside TrainJobs; by default what the guides have
-    them do. With secrets that is each Secret in it; pods is to delete one; pods/exec is a shell in any."""
+    """Resources that data scientists may read, create and delete in the namespace, in addition to TrainJobs.
+    Default: those that the guides use. `secrets` covers every Secret in the namespace, `pods` allows the
+    deletion of pods, `pods/exec` a shell in any pod."""
     viewers: tuple[Subject, ...] = ()
-    """Who may look."""
+    """Subjects that may only read."""
 
     @property
     def quota(self) -> dict[str, str]:
-        """The most that its namespace holds at once, with what each tenant is counted by."""
+        """Limits of the namespace's ResourceQuota, the defaults included."""
         return {**COUNTED, **self.resource_quota}
 
     @property
     def held(self) -> int:
-        """How many TrainJobs and TrainingRuntimes it may have, which every replica of the operator holds."""
+        """The most TrainJobs and TrainingRuntimes of the tenant. Each replica of the operator caches them."""
         return sum(quantity.parse(self.quota[counted]).ceil() for counted in (TRAINJOBS, TRAINING_RUNTIMES))
 
 
 def problems(tenants: Mapping[str, Tenant]) -> Iterator[str]:
-    """What a tenant sets on its namespace that only the platform may set, each with its path."""
+    """Settings of tenants that only the platform may make, each with its path."""
     for name, tenant in tenants.items():
         if is_system(name):
             yield f"{name}: is a namespace of the system: a tenant's limits would stop what runs there"

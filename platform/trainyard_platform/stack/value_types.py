@@ -1,6 +1,6 @@
-"""Values that many parts of the settings have.
+"""Types of values that several sections of the settings share.
 
-Those of one section are in its module; all of them meet in `settings`.
+The types of one section are in its module; `settings` combines all sections.
 """
 
 from enum import StrEnum
@@ -39,7 +39,7 @@ Annotations = dict[Key, str]
 
 
 class PullPolicy(StrEnum):
-    """When a node pulls an image, in Kubernetes' words."""
+    """When a node pulls an image: Kubernetes' imagePullPolicy."""
 
     ALWAYS = "Always"
     IF_NOT_PRESENT = "IfNotPresent"
@@ -50,13 +50,13 @@ class ComputeResources(StrictModel):
     """CPU and memory of a controller's container."""
 
     cpu: Quantity
-    """Requested CPU; a controller has no CPU limit, which would only slow it down."""
+    """CPU request. A controller has no CPU limit, which would only slow it down."""
     memory: Quantity
-    """Requested memory, and its limit."""
+    """Memory request, and memory limit."""
 
 
 class SelectorOperator(StrEnum):
-    """How a label selector's expression compares, in Kubernetes' words."""
+    """Operator of a label selector's expression, as in Kubernetes."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -68,11 +68,11 @@ class SelectorExpression(StrictModel):
     """One requirement of a label selector."""
 
     key: str = Field(min_length=1)
-    """The label."""
+    """Key of the label."""
     operator: SelectorOperator
-    """How its value compares."""
+    """How the label's value is compared with `values`."""
     values: tuple[str, ...] = ()
-    """What it is compared with."""
+    """Values for the operators In and NotIn."""
 
     @model_validator(mode="after")
     def _values_where_they_belong(self) -> "SelectorExpression":
@@ -83,7 +83,7 @@ class SelectorExpression(StrictModel):
 
 
 class LabelSelector(StrictModel):
-    """A label selector; with nothing in it, it selects everything."""
+    """A label selector. An empty one selects everything."""
 
     match_labels: dict[str, str] = Field(default={})
     """Labels that must have these values."""

@@ -13,14 +13,14 @@ class Volcano(StrictModel):
     """Volcano's scheduler, controllers and webhooks."""
 
     enabled: bool = False
-    """True installs it."""
+    """Whether the stack installs it."""
     image_registry: str | None = Field(default=None, pattern=r"^[^\s:/]+(:[0-9]+)?(/[^\s]+[^/])?$")
-    """Registry of its images, with a prefix if need be; docker.io or the mirror of it if left out."""
+    """Registry of Volcano's images, with an optional prefix. Default: docker.io, or your mirror of it."""
     image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
     """When nodes pull the images."""
     replicas: int = Field(default=1, ge=1, le=3)
-    """Replicas of each of the three; of scheduler and controllers one leads and the others wait."""
+    """Replicas of each of Volcano's Deployments. One scheduler and one controller are active."""
     resources: ComputeResources = ComputeResources(cpu="100m", memory="512Mi")
-    """CPU and memory of a replica."""
+    """CPU and memory of each replica."""
     values: dict[str, Any] = Field(default={})
-    """Further values of upstream's chart; what the platform states there itself stands."""
+    """Further values of upstream's Helm chart. Values that the platform sets take precedence."""
