@@ -73,7 +73,7 @@ def test_a_change_is_tried_under_another_name(clone: Path) -> None:
 def test_a_change_is_taken_back(clone: Path) -> None:
     edit(clone / DISTRIBUTED, "    numNodes: 1\n", "    numNodes: 2\n")
     site.commit(clone)
-    assert followed(clone, "Go back")[-1] == "Nothing differs.\n"
+    assert followed(clone, "Revert a change")[-1] == "Nothing differs.\n"
 
 
 def deprecate(clone: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_new_name_is_a_new_runtime(clone: Path) -> None:
 @pytest.mark.long
 def test_a_runtime_is_taken_away_where_no_stack_speaks_of_it(clone: Path) -> None:
     edit(clone / STACK, OVERLAY, f"      torch-elastic: {{enabled: false}}\n{OVERLAY}")
-    said = followed(clone, "Take a runtime away")[-1]
+    said = followed(clone, "Remove a runtime")[-1]
     line = (clone / STACK).read_text().splitlines().index("      torch-elastic: {enabled: false}") + 1
     assert f"{STACK}:{line}:" in said, said
     assert "torch-elastic" in said

@@ -10,7 +10,7 @@ import pytest
 from tests.support import site
 from tests.support.site import ROOT, edit
 
-GUIDE = (ROOT / "docs" / "write-a-policy.md").read_text().partition("## A rule of your own")[2]
+GUIDE = (ROOT / "docs" / "write-a-policy.md").read_text().partition("## Write a rule")[2]
 RULE, PARAMETERS = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)[:2]
 FOLDER = "policies/trainyard_policies/site"
 DISTRIBUTED = "runtimes/torch/torch-distributed.yaml"

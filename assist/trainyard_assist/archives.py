@@ -112,7 +112,7 @@ class Reader:
         try:
             info = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
         except tarfile.HeaderError as error:
-            raise UserError(f"what tar sent is no archive: {error}") from error
+            raise UserError(f"what tar sent is not an archive: {error}") from error
         self._type = info.type
         if info.type in _RECORDS:
             if not 0 <= info.size <= _LONGEST:
@@ -130,7 +130,7 @@ class Reader:
         size = long.get("size", str(info.size))
         is_sparse = info.type == tarfile.GNUTYPE_SPARSE or _SPARSE in long
         if is_sparse or not (size.isdecimal() and len(size) <= _DIGITS and int(size) <= _LARGEST):
-            raise UserError(clean(f"what tar sent has a file of no plain size: {name}"))
+            raise UserError(clean(f"what tar sent has a file with an invalid size: {name}"))
         self._expect(0 if info.type in _EMPTY else int(size))
         if info.type in _FILES:
             # Long ago, a folder was a file whose name ends so.
@@ -177,7 +177,7 @@ def _attributes(record: bytes) -> Iterator[tuple[str, str]]:
         end = at + int(length) if length.isdigit() else at
         key, equals, value = record[space + 1 : end].partition(b"=")
         if not equals or not value.endswith(b"\n") or end > len(record):
-            raise UserError("what tar sent is no archive: bad pax header")
+            raise UserError("what tar sent is not an archive: bad pax header")
         yield _text(key), _text(value[:-1])
         at = end
 
@@ -195,5 +195,5 @@ def below(name: str, base: str) -> tuple[str, ...]:
     parts = tuple(part for part in name.split("/") if part not in ("", "."))
     inside = parts if base == "." else parts[1:]
     if name.startswith("/") or ".." in parts or "\0" in name or (base != "." and parts[:1] != (base,)):
-        raise UserError(clean(f"what tar sent leads elsewhere: {name}: nothing of it was written there"))
+        raise UserError(clean(f"what tar sent leads out of the target: {name}: nothing of it was written"))
     return inside

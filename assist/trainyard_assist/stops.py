@@ -91,7 +91,7 @@ class Seen:
 def not_cancelled(seen: Seen) -> Answer | None:
     """Why there is nothing to cancel; None where there is."""
     if read.deleting(seen.trainjob):
-        return seen.answer(Outcome.UNCHANGED, "is being deleted already")
+        return seen.answer(Outcome.UNCHANGED, "is already being deleted")
     if seen.row.is_over:
         removes = f"to remove it: kubectl delete trainjob {seen.name} -n {seen.namespace}"
         return seen.answer(
@@ -105,11 +105,11 @@ def not_suspended(seen: Seen) -> Answer | None:
     if (answer := _not_to_be_changed(seen, "suspended")) is not None:
         return answer
     if _is_suspended_by_user(seen):
-        return seen.answer(Outcome.UNCHANGED, "is suspended already")
+        return seen.answer(Outcome.UNCHANGED, "is already suspended")
     if _suspend_is_kueues(seen):
         return seen.answer(
             Outcome.REFUSED,
-            f"cannot be suspended: queue {seen.queue} holds TrainJobs, so Kueue alone suspends and resumes "
+            f"cannot be suspended: queue {seen.queue} holds TrainJobs, so only Kueue suspends and resumes "
             f"them; to stop it: trainyard cancel {seen.name} -n {seen.namespace}",
         )
     return None
@@ -120,7 +120,7 @@ def not_resumed(seen: Seen) -> Answer | None:
     if (answer := _not_to_be_changed(seen, "resumed")) is not None:
         return answer
     if not _is_suspended_by_user(seen):
-        return seen.answer(Outcome.UNCHANGED, f"is not suspended by anybody: it is {seen.row.state}")
+        return seen.answer(Outcome.UNCHANGED, f"is not suspended: it is {seen.row.state}")
     return None
 
 
@@ -217,11 +217,11 @@ def _losses(seen: Seen, *, kept: bool) -> Iterator[str]:
             )
         return
     if runs:
-        yield "What it has not saved outside of its pods is lost."
+        yield "Data that it has not saved outside its pods is lost."
     elif seen.row.waits:
         yield f"It loses its place in queue {seen.queue}."
     if seen.unseen:
-        yield f"Whether a volume is deleted with it is not known: {seen.unseen}."
+        yield f"It is unknown whether a volume is deleted with it: {seen.unseen}."
     if own:
         yield f"Its volume ({own}) is deleted, with the checkpoints on it."
 

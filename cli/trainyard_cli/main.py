@@ -27,52 +27,48 @@ _TRIALS: Final = "To try it out"
 COMMANDS: Final = {
     "run": Listed("run:command", "Send a command as a TrainJob, after a plan.", _DATA_SCIENTISTS),
     "clone": Listed("clone:command", "Send a TrainJob once more, with other settings.", _DATA_SCIENTISTS),
-    "jobs": Listed("jobs:command", "List TrainJobs: what runs, and what waits where.", _DATA_SCIENTISTS),
+    "jobs": Listed("jobs:command", "List TrainJobs, with state and place in the queue.", _DATA_SCIENTISTS),
     "attach": Listed(
         "attach:command", "Follow a TrainJob to its end: its states, then its logs.", _DATA_SCIENTISTS
     ),
     "logs": Listed("logs:command", "Print the logs of all ranks of a TrainJob.", _DATA_SCIENTISTS),
     "explain": Listed(
-        "explain:command", "Say why a TrainJob does not run, and the next step.", _DATA_SCIENTISTS
+        "explain:command", "Show why a TrainJob does not run, and the next step.", _DATA_SCIENTISTS
     ),
     "queue": Listed(
-        "queue:command", "Print the quota of your queues, what is free, and who waits.", _DATA_SCIENTISTS
+        "queue:command", "Print your queues: quota, free quota and waiting jobs.", _DATA_SCIENTISTS
     ),
     "nodes": Listed(
-        "nodes:command", "Print the pools of nodes: free, used by whom, sick since when.", _DATA_SCIENTISTS
+        "nodes:command", "Print the node pools: free and used resources, unhealthy nodes.", _DATA_SCIENTISTS
     ),
-    "cancel": Listed("cancel:command", "End TrainJobs, after saying what they lose.", _DATA_SCIENTISTS),
-    "suspend": Listed(
-        "suspend:command", "Have TrainJobs wait, with all that they have saved.", _DATA_SCIENTISTS
-    ),
-    "resume": Listed(
-        "resume:command", "Let TrainJobs continue that somebody has suspended.", _DATA_SCIENTISTS
-    ),
+    "cancel": Listed("cancel:command", "Delete TrainJobs, after showing what they lose.", _DATA_SCIENTISTS),
+    "suspend": Listed("suspend:command", "Suspend TrainJobs; their checkpoints stay.", _DATA_SCIENTISTS),
+    "resume": Listed("resume:command", "Resume suspended TrainJobs.", _DATA_SCIENTISTS),
     "retry": Listed("retry:command", "Send a TrainJob again, as it was written.", _DATA_SCIENTISTS),
-    "exec": Listed("exec:command", "Open a shell where a rank of a TrainJob runs.", _DATA_SCIENTISTS),
+    "exec": Listed("exec:command", "Open a shell in the pod of a rank.", _DATA_SCIENTISTS),
     "cp": Listed("cp:command", "Copy files from or to a rank of a TrainJob.", _DATA_SCIENTISTS),
     "ports": Listed(
         "ports:command", "Forward ports of this machine to a rank of a TrainJob.", _DATA_SCIENTISTS
     ),
-    "seff": Listed("seff:command", "Say what a TrainJob uses of what it asks for.", _DATA_SCIENTISTS),
-    "dump": Listed("dump:command", "Collect what support needs to know of a TrainJob.", _DATA_SCIENTISTS),
-    "runtimes": Listed("runtimes:app", "The catalog: what TrainJobs can run on.", _DATA_SCIENTISTS),
+    "seff": Listed("seff:command", "Compare what a TrainJob uses with what it requests.", _DATA_SCIENTISTS),
+    "dump": Listed("dump:command", "Collect the state of a TrainJob for support.", _DATA_SCIENTISTS),
+    "runtimes": Listed("runtimes:app", "The catalog of runtimes for TrainJobs.", _DATA_SCIENTISTS),
     "validate": Listed(
-        "validate:command", "Print what admission would answer about a TrainJob or runtime.", _DATA_SCIENTISTS
+        "validate:command", "Print whether admission would accept a TrainJob or runtime.", _DATA_SCIENTISTS
     ),
     "render": Listed(
         "render:command", "Print what the operator would create for a TrainJob.", _DATA_SCIENTISTS
     ),
     "migrate": Listed("migrate:command", "Turn jobs of older APIs into TrainJobs.", _DATA_SCIENTISTS),
     "preview": Listed(
-        "preview:command", "Say what `up` would change, and what that does to TrainJobs.", _PLATFORM_TEAMS
+        "preview:command", "Preview what `up` would change, and its effect on TrainJobs.", _PLATFORM_TEAMS
     ),
-    "up": Listed("up:command", "Roll out a stack, after saying what that does.", _PLATFORM_TEAMS),
+    "up": Listed("up:command", "Roll out a stack, after showing the changes.", _PLATFORM_TEAMS),
     "drift": Listed(
-        "drift:command", "Say where the cluster differs from git, and who wrote it.", _PLATFORM_TEAMS
+        "drift:command", "Show where the cluster differs from git, and who changed it.", _PLATFORM_TEAMS
     ),
     "manifests": Listed(
-        "manifests:command", "Write a stack as plain manifests, a folder for each wave.", _PLATFORM_TEAMS
+        "manifests:command", "Write a stack as plain manifests, one folder per wave.", _PLATFORM_TEAMS
     ),
     "adopt": Listed(
         "adopt:command", "Take a cluster over from Kubeflow Trainer's own controller.", _PLATFORM_TEAMS
@@ -85,14 +81,12 @@ COMMANDS: Final = {
     ),
     "lint": Listed("lint:command", "Check runtimes and TrainJobs against the policy rules.", _PULL_REQUESTS),
     "impact": Listed(
-        "impact:command", "Say which TrainJobs a change of stack or catalog touches.", _PULL_REQUESTS
+        "impact:command", "List the TrainJobs that a change of stack or catalog affects.", _PULL_REQUESTS
     ),
     "stacks": Listed(
-        "stacks:command", "Print the stacks, or those that a change touches, as JSON.", _PULL_REQUESTS
+        "stacks:command", "Print the stacks, or those that a change affects, as JSON.", _PULL_REQUESTS
     ),
-    "report": Listed(
-        "report:command", "Write what a pull request does, as Markdown for reviewers.", _PULL_REQUESTS
-    ),
+    "report": Listed("report:command", "Report the effects of a pull request, as Markdown.", _PULL_REQUESTS),
     "sandbox": Listed("sandbox:app", "A real Kubernetes on this machine, without Docker.", _TRIALS),
     "operator": Listed("operator:app", "The operator, run from a shell.", _TRIALS),
 }

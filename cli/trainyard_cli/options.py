@@ -20,7 +20,7 @@ Kubeconfig = Annotated[
 Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig; by default its current one.")]
 Rank = Annotated[
     str | None,
-    typer.Option(help="Its number, or its place such as launcher-0; by default 0.", metavar="N"),
+    typer.Option(help="Rank: its number, or its name such as launcher-0; by default 0.", metavar="N"),
 ]
 OnStack = Annotated[
     str | None, typer.Option("--stack", help="The cluster of stacks/Pulumi.NAME.yaml.", metavar="NAME")
@@ -49,7 +49,7 @@ Replace = Annotated[
 Keep = Annotated[
     list[str] | None,
     typer.Option(
-        help="Objects that --repair leaves: Kind/name or Kind/namespace/name, separated by spaces.",
+        help="Objects that --repair does not change: Kind/name or Kind/namespace/name, separated by spaces.",
         metavar="OBJECT",
     ),
 ]

@@ -36,7 +36,7 @@ def test_a_job_is_cancelled_by_who_may_and_not_by_who_may_only_look(team_a: Clus
     unconfirmed = trainyard(team_a, "ada", "cancel", "runs")
     assert (unconfirmed.returncode, unconfirmed.stdout) == (1, "")
     assert unconfirmed.stderr.startswith("TrainJob team-a/runs is ")
-    assert "Nothing has been changed. To do it without a question: " in unconfirmed.stderr
+    assert "Nothing has been changed. To do it without confirmation: " in unconfirmed.stderr
     refused = trainyard(team_a, "vera", "cancel", "runs", "--yes")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.splitlines()[-1] == (
@@ -60,7 +60,7 @@ def test_a_job_of_a_queue_is_suspended_and_resumed(team_a: Cluster) -> None:
     )
     eventually("its pods have gone", lambda: team_a.pods("pauses") == [])
     assert trainyard(team_a, "ada", "suspend", "pauses").stdout == (
-        "TrainJob team-a/pauses is suspended already\n"
+        "TrainJob team-a/pauses is already suspended\n"
     )
     team_a.apply(queued("beside", "900m"))
     team_a.wait_for_condition("beside", "Complete", within=LEARNED)

@@ -255,7 +255,7 @@ def test_a_jobset_controller_that_is_down_is_named_and_seen_by_its_absence_witho
                 "name": "jobset-controller",
                 "namespace": "jobset-system",
             }
-            assert finding["message"] == "it has no available pods, of 0 wanted"
+            assert finding["message"] == "it has no available pods (replicas: 0)"
             eventually("it is missed", lambda: first_cause(platform, place, kubeconfig) == "JobSetNotCreated")
         eventually("it completes", lambda: ask(platform, place).document["state"] == "Complete")
 

@@ -94,7 +94,7 @@ def test_ada_sees_no_other_quota_and_no_nodes_and_is_told_so(team_a: Cluster) ->
     assert answer.returncode == 0, answer.stderr
     assert (
         answer.stderr
-        == "Could not see all: you are not allowed to list nodes; your queues say what is free\n"
+        == "Not everything is visible: you are not allowed to list nodes; your queues say what is free\n"
     )
     assert answer.stdout.startswith(
         "LocalQueue default: ClusterQueue team-a, cohort sandbox, BestEffortFIFO\n"

@@ -95,7 +95,10 @@ def test_what_cannot_be_sent_is_told_and_nothing_is_sent(team_a: Cluster, tmp_pa
     assert sentence.endswith("; did you mean torch-distributed?\n")
     code, sentence = answer("ada", "--yes", "--queue", "defaul")
     assert (code, sentence) == (2, "namespace team-a has no LocalQueue defaul; did you mean default?\n")
-    assert answer("ada") == (2, "nobody can be asked here: --yes sends it, --dry-run only plans it\n")
+    assert answer("ada") == (
+        2,
+        "there is no terminal to ask: --yes sends it, --dry-run only plans it\n",
+    )
     assert answer("ada", "--yes", "--nodes", "0")[0] == 2
     assert answer("vera", "--yes") == (2, "you are not allowed to create TrainJobs in namespace team-a\n")
     refused = trainyard(

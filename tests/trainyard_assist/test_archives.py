@@ -115,14 +115,14 @@ def with_size(size: int, kind: bytes = tarfile.REGTYPE) -> bytes:
 @pytest.mark.parametrize(
     ("whole", "words"),
     [
-        (b"bash: tar: no such thing".ljust(512), "is no archive"),
+        (b"bash: tar: no such thing".ljust(512), "is not an archive"),
         (with_size(2**40, tarfile.GNUTYPE_LONGNAME), "has a name of 1099511627776 bytes"),
         (with_size(2**40, tarfile.XHDTYPE), "has a name of 1099511627776 bytes"),
-        (with_size(-5), "no plain size: a"),
-        (with_size(5, tarfile.GNUTYPE_SPARSE), "no plain size: a"),
-        (pax(b"22 GNU.sparse.major=1\n"), "no plain size: a"),
+        (with_size(-5), "an invalid size: a"),
+        (with_size(5, tarfile.GNUTYPE_SPARSE), "an invalid size: a"),
+        (pax(b"22 GNU.sparse.major=1\n"), "an invalid size: a"),
         (pax(b"11 size=-50\n"), "bad pax header"),
-        (pax(b"13 size=-500\n"), "no plain size: a"),
+        (pax(b"13 size=-500\n"), "an invalid size: a"),
         (pax(b"30 size=99999999999999999999\n"), "bad pax header"),
         (pax(b"99 path=x\n"), "bad pax header"),
         (pax(b"0 path=x\n"), "bad pax header"),
@@ -167,5 +167,5 @@ def test_a_member_is_below_what_was_asked_for(name: str, base: str, parts: tuple
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "m/../../x", "..", "other", "mm/x", "", "m/\0", "/m/a"])
 def test_a_name_that_leads_elsewhere_is_refused(name: str) -> None:
-    with pytest.raises(UserError, match=r"^what tar sent leads elsewhere"):
+    with pytest.raises(UserError, match=r"^what tar sent leads out of the target"):
         below(name, "m")

@@ -80,7 +80,7 @@ AGAIN = "to send it again: trainyard retry hello -n team"
             id="it has ended",
         ),
         pytest.param(
-            seen(deleting=True), answer(Outcome.UNCHANGED, "is being deleted already"), id="it is going"
+            seen(deleting=True), answer(Outcome.UNCHANGED, "is already being deleted"), id="it is going"
         ),
     ],
 )
@@ -102,11 +102,11 @@ def test_what_has_ended_or_goes_is_not_cancelled(job: Seen, expected: Answer | N
         ),
         pytest.param(seen(patches=KUEUES), None, id="Kueue knows it, and it is in no queue"),
         pytest.param(
-            seen("Suspended", suspend=True), answer(Outcome.UNCHANGED, "is suspended already"), id="suspended"
+            seen("Suspended", suspend=True), answer(Outcome.UNCHANGED, "is already suspended"), id="suspended"
         ),
         pytest.param(
             seen("Suspended", suspend=True, labels=IN_QUEUE, patches=KUEUES, annotations=GATES),
-            answer(Outcome.UNCHANGED, "is suspended already"),
+            answer(Outcome.UNCHANGED, "is already suspended"),
             id="sent suspended into a queue that holds TrainJobs",
         ),
         *(
@@ -114,7 +114,7 @@ def test_what_has_ended_or_goes_is_not_cancelled(job: Seen, expected: Answer | N
                 seen(state, suspend=suspend, labels=IN_QUEUE, patches=KUEUES, jobset=jobset()),
                 answer(
                     Outcome.REFUSED,
-                    "cannot be suspended: queue default holds TrainJobs, so Kueue alone suspends and resumes "
+                    "cannot be suspended: queue default holds TrainJobs, so only Kueue suspends and resumes "
                     "them; to stop it: trainyard cancel hello -n team",
                 ),
                 id=f"a queue that holds TrainJobs, {state}",
@@ -153,12 +153,10 @@ def test_who_may_suspend_a_job_depends_on_what_its_queue_holds(job: Seen, expect
         ),
         pytest.param(
             seen("Queued", suspend=True, labels=IN_QUEUE, patches=KUEUES),
-            answer(Outcome.UNCHANGED, "is not suspended by anybody: it is Queued"),
+            answer(Outcome.UNCHANGED, "is not suspended: it is Queued"),
             id="Kueue has suspended it",
         ),
-        pytest.param(
-            seen(), answer(Outcome.UNCHANGED, "is not suspended by anybody: it is Running"), id="it runs"
-        ),
+        pytest.param(seen(), answer(Outcome.UNCHANGED, "is not suspended: it is Running"), id="it runs"),
         pytest.param(
             seen("Complete", suspend=True),
             answer(Outcome.REFUSED, f"is Complete: it has ended, and cannot be resumed; {AGAIN}"),
@@ -188,15 +186,15 @@ POLICIES = [
     [
         pytest.param(
             seen(status=REPORT, jobset=jobset(resumed="2026-01-01T09:00:00Z", volumeClaimPolicies=POLICIES)),
-            "TrainJob team/hello is Running (for 3 h, 2/2 nodes, 42% done, 10 min to go). What it has not "
-            "saved outside of its pods is lost. Its volume (checkpoint) is deleted, with the checkpoints on "
+            "TrainJob team/hello is Running (for 3 h, 2/2 nodes, 42% done, 10 min to go). Data that it has "
+            "not saved outside its pods is lost. Its volume (checkpoint) is deleted, with the checkpoints on "
             "it.",
             id="it runs since its queue let it, reports its progress, and has a volume",
         ),
         pytest.param(
             seen(jobset=jobset()),
-            "TrainJob team/hello is Running (for 4 h, 2/2 nodes). What it has not saved outside of its pods "
-            "is lost.",
+            "TrainJob team/hello is Running (for 4 h, 2/2 nodes). Data that it has not saved outside its "
+            "pods is lost.",
             id="it has run from the beginning",
         ),
         pytest.param(
@@ -207,7 +205,7 @@ POLICIES = [
         pytest.param(seen("Pending"), "TrainJob team/hello is Pending.", id="it has not begun"),
         pytest.param(
             seen(unseen="you are not allowed to get its JobSet"),
-            "TrainJob team/hello is Running. Whether a volume is deleted with it is not known: you are not "
+            "TrainJob team/hello is Running. It is unknown whether a volume is deleted with it: you are not "
             "allowed to get its JobSet.",
             id="its JobSet could not be seen",
         ),

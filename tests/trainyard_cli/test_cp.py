@@ -300,7 +300,7 @@ def test_what_is_neither_file_nor_folder_is_left_out(
         unix.bind("socket")
         code, _, err = copied(Containers(pod), monkeypatch, str(top), "tj:d")
     assert code == 1
-    assert err.splitlines()[1] == "Left out what is neither file nor folder: again, gone, pipe, socket"
+    assert err.splitlines()[1] == "Left out, neither files nor folders: again, gone, pipe, socket"
     assert files(pod) == {"d/a": "1"}
 
 
@@ -313,7 +313,7 @@ def test_what_cannot_be_sent_is_said_before_anybody_is_asked(
     with pytest.raises(UserError, match=r"/no: No such file or directory$"):
         copied(api, monkeypatch, str(here / "no"), "tj:x")
     os.mkfifo(here / "pipe")
-    with pytest.raises(UserError, match=r"/pipe is neither file nor folder$"):
+    with pytest.raises(UserError, match=r"/pipe is neither a file nor a folder$"):
         copied(api, monkeypatch, str(here / "pipe"), "tj:x")
     with pytest.raises(UserError, match=r"/secret has more than 1.0 KiB: see --max-size$"):
         copied(api, monkeypatch, str(here / "secret"), "tj:x", max_size="1Ki")
@@ -376,12 +376,12 @@ def test_what_is_packed_is_an_archive_that_belongs_to_nobody(here: Path) -> None
 @pytest.mark.parametrize(
     ("places", "options", "words"),
     [
-        (("a", "b"), {}, "say one path of this machine and one of a TrainJob: JOB:PATH"),
-        (("tj:a", "tj:b"), {}, "say one path of this machine and one of a TrainJob: JOB:PATH"),
+        (("a", "b"), {}, "name one path on this machine and one of a TrainJob: JOB:PATH"),
+        (("tj:a", "tj:b"), {}, "name one path on this machine and one of a TrainJob: JOB:PATH"),
         (("A_B:a", "b"), {}, "'A_B' is not a valid name of a TrainJob; a file of this name is ./A_B:a"),
         (("tj:a", "b"), {"namespace": "A"}, "'A' is not a valid name of an object"),
         (("tj:a", "b"), {"max_size": "much"}, "--max-size "),
-        (("tj:a", "/no/such/b"), {}, "/no/such is no folder: make it first"),
+        (("tj:a", "/no/such/b"), {}, "/no/such is not a folder: create it first"),
         (("tj:a", "b"), {"kubeconfig": "/no/such/file"}, "/no/such/file"),
     ],
 )

@@ -146,7 +146,7 @@ def test_it_names_the_cluster_and_says_what_goes_what_stays_and_which_jobs_run_b
 
 
 def test_without_a_yes_nothing_is_deleted(pulumi: Path) -> None:
-    said = "Nothing has been deleted. To do it without a question: trainyard destroy --stack prod --yes\n"
+    said = "Nothing has been deleted. To do it without confirmation: trainyard destroy --stack prod --yes\n"
     assert answer(pulumi, says=False) == (1, BEFORE, READING + QUESTION + said)
     assert called(pulumi) == [PREVIEW]
 

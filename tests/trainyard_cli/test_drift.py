@@ -282,7 +282,7 @@ def test_the_text_names_each_object_what_is_where_and_by_whom() -> None:
 def test_where_all_is_as_git_says_one_line_says_so() -> None:
     same = Verdict(REF, State.SAME)
     assert command.as_text(command.document("prod", [same, same], NOTHING)) == (
-        "prod: all 2 objects are what git says\n"
+        "prod: all 2 objects match git\n"
     )
 
 
@@ -353,12 +353,12 @@ def test_what_git_does_not_have_and_reaches_into_the_stack_comes_first() -> None
     same = Verdict(REF, State.SAME)
     assert command.as_text(command.document("prod", [same], BESIDE)) == (
         "RoleBinding team-a/more: unmanaged, gives all\n"
-        "Git has none of these. Delete what should not exist; "
-        "name the rest in drift.known of the stack\n"
+        "Git has none of these. Delete those that should not exist; "
+        "list the others in drift.known of the stack\n"
         "\n"
-        "Could not see whether any ClusterRole reaches into the stack: 403 Forbidden: no\n"
+        "Could not see whether any ClusterRole affects the stack: 403 Forbidden: no\n"
         "\n"
-        "prod: all 1 objects are what git says\n"
+        "prod: all 1 objects match git\n"
     )
 
 
@@ -481,7 +481,7 @@ def test_where_nothing_is_to_be_put_right_one_line_says_so(ask: Answer) -> None:
     api = FakeApi()
     api.put(PATH, config_map())
     code, out, _ = asked(ask, api, repair=True)
-    assert (code, out) == (0, "sandbox: all 1 objects are what git says\n")
+    assert (code, out) == (0, "sandbox: all 1 objects match git\n")
     assert api.writes() == [("PUT", PATH)], "the dry run alone"
 
 

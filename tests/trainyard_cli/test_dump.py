@@ -277,7 +277,7 @@ def test_a_file_that_is_there_stays_unless_it_is_to_be_replaced(
     assert api.answer(monkeypatch, path) == (
         2,
         "",
-        f"{path}: is there already; name another with --output, or replace it with --force\n",
+        f"{path}: already exists; name another with --output, or replace it with --force\n",
     )
     assert (path.read_text(), api.requests) == ("mine", [])
     assert api.answer(monkeypatch, path, force=True)[0] == 0
@@ -325,8 +325,8 @@ def test_a_file_that_somebody_makes_meanwhile_is_not_overwritten(tmp_path: Path)
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("folder", "is no file; name another with --output"),
-        ("link", "is no file; name another with --output"),
+        ("folder", "is not a file; name another with --output"),
+        ("link", "is not a file; name another with --output"),
         ("no/such/dump.tar.gz", "there is no such folder"),
         ("x" * 300, "cannot be written: File name too long"),
     ],

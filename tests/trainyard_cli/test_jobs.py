@@ -171,7 +171,7 @@ def test_a_cluster_without_trainjobs_is_told_from_one_that_has_none() -> None:
     api = Cluster()
     assert names_of(api.look()) == []
     api.missing.add(GROUP)
-    with pytest.raises(UserError, match="the cluster does not know TrainJobs: Trainyard is not installed"):
+    with pytest.raises(UserError, match="there is no TrainJob API: Trainyard is not installed"):
         api.look()
 
 
@@ -313,7 +313,7 @@ def test_no_job_is_no_table_and_a_sentence(
 
 def test_what_could_not_be_seen_is_said_beside_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     _, _, err = answer(monkeypatch, WAITS, unseen=(OWN_ALONE,))
-    assert err == f"Could not see all: {OWN_ALONE}\n"
+    assert err == f"Not everything is visible: {OWN_ALONE}\n"
 
 
 def test_the_json_has_the_documented_shape(monkeypatch: pytest.MonkeyPatch) -> None:

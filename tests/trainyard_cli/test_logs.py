@@ -198,7 +198,7 @@ def test_of_an_unknown_job_the_nearest_name_is_told(monkeypatch: pytest.MonkeyPa
     with pytest.raises(UserError, match=sentence):
         printed(api, monkeypatch)
     api.missing.add("/apis/trainer.kubeflow.org")
-    with pytest.raises(UserError, match=r"^TrainJob tj is not found: the cluster does not know TrainJobs$"):
+    with pytest.raises(UserError, match=r"^TrainJob tj is not found: the cluster has no TrainJob API$"):
         printed(api, monkeypatch)
 
 

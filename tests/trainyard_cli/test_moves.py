@@ -53,7 +53,7 @@ def test_a_kubeconfig_and_a_context_that_nobody_knows_any_more_are_a_move(
     assert found(monkeypatch, {"kubeconfig": FILE, "context": "gone"}, context="new") == Move(
         URN,
         ("cluster.kubeconfig", "cluster.context"),
-        f"a server that cannot be told (context gone of {FILE})",
+        f"an unknown server (context gone of {FILE})",
         "https://new (context new)",
     )
 

@@ -42,7 +42,7 @@ def test_what_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> None:
     with pytest.raises(PlatformError) as refused:
         outcomes.write(file, "prod", OUTCOME)
     assert str(refused.value) == (
-        f"{file}: what the preview comes to cannot be written: Is a directory. Name another file"
+        f"{file}: the result of the preview cannot be written: Is a directory. Name another file"
     )
     assert list(tmp_path.iterdir()) == [file]
 

@@ -244,7 +244,7 @@ def test_a_port_is_as_kubectl_reads_it(text: str, forward: Forward) -> None:
 def test_what_is_no_port_is_one_sentence(text: str) -> None:
     code, out, err = answered(command.run, "tj", [text])
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "is no port: say 6006, 16006:6006 or :6006 (1 to 65535)" in err
+    assert "is not a port: use 6006, 16006:6006 or :6006 (1 to 65535)" in err
 
 
 def test_ctrl_c_ends_it_quietly(monkeypatch: pytest.MonkeyPatch) -> None:

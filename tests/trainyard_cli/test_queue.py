@@ -163,7 +163,7 @@ def test_what_the_rights_lack_is_said_in_a_sentence_each() -> None:
     )
     out, err = printed(seen)
     assert out == "LocalQueue default: ClusterQueue gpus\nJobs with quota: 1; waiting: 0\n"
-    assert err.splitlines() == [f"Could not see all: {words}" for words in seen.unseen]
+    assert err.splitlines() == [f"Not everything is visible: {words}" for words in seen.unseen]
 
 
 def test_who_may_get_the_flavors_of_the_queue_by_name_is_told_which_is_not_for_the_job() -> None:
@@ -263,7 +263,7 @@ def test_a_queue_of_another_name_is_not_found_and_the_nearest_is_named() -> None
         ),
         (
             lambda api: api.missing.add(KUEUE),
-            "the cluster does not know LocalQueues: Kueue is not installed",
+            "there is no LocalQueue API: Kueue is not installed",
         ),
     ],
 )
@@ -454,7 +454,7 @@ def test_without_the_pods_of_all_it_is_not_known_what_is_used() -> None:
     assert seen is not None
     lines, err = nodes_printed(seen)
     assert f"gpu 4 2 nvidia-h100 {GPU} 30" == " ".join(lines[1].split())
-    assert err == "Could not see all: what is used: you are not allowed to list the pods of all namespaces\n"
+    assert err == "Not everything is visible: use: you are not allowed to list the pods of all namespaces\n"
     assert nodes.document(seen)["pools"][0]["resources"][GPU]["free"] is None
 
 
@@ -481,7 +481,7 @@ def test_without_nodes_and_without_queues_both_are_told(monkeypatch: pytest.Monk
     code, out, err = run_test(answer)
     assert (code, out) == (2, "")
     assert err.startswith("you are not allowed to list nodes: ")
-    assert err.endswith("the cluster does not know LocalQueues: Kueue is not installed\n")
+    assert err.endswith("there is no LocalQueue API: Kueue is not installed\n")
 
 
 @pytest.mark.parametrize(

@@ -277,7 +277,7 @@ def test_what_was_not_asked_or_not_seen_is_never_called_untouched(clone: Path) -
         "eks: the TrainJobs could not be seen: forbidden make: *** Error 2",
         "gke: the output of make impact is not that of FORMAT=json",
         "onprem: could not see pods: you are not allowed to list them",
-        "openshift: its job ended before the TrainJobs were looked for",
+        "openshift: its job ended before the TrainJobs were queried",
     ]
 
 

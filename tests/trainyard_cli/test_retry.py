@@ -121,7 +121,7 @@ def test_a_job_that_runs_is_sent_again_only_if_somebody_says_yes(again: Again) -
         1,
         "",
         "TrainJob team/hello is Running.\n"
-        "Nothing has been changed. Without a question: trainyard retry hello -n team --yes\n"
+        "Nothing has been changed. To do it without confirmation: trainyard retry hello -n team --yes\n"
         "To send it under another name, and delete nothing: trainyard retry hello -n team --name NAME\n",
     )
     assert api.writes() == []
@@ -219,7 +219,7 @@ def test_a_file_that_cannot_be_written_stops_it_before_anything_is_deleted(
 @pytest.mark.parametrize(
     ("state", "meanwhile", "sentence"),
     [
-        ("Running", "ended", "is Complete: it has ended meanwhile"),
+        ("Running", "ended", "is Complete: it ended meanwhile"),
         (
             "Complete",
             "replaced",
@@ -448,7 +448,7 @@ def test_ctrl_c_while_a_secret_is_released_says_what_has_become_of_it(
     assert again(api)[2].splitlines()[1:] == [
         "Interrupted.",
         "TrainJob hello is as it was.",
-        "Secret code belonged to it, and belongs to nobody now.",
+        "Secret code belonged to it, and has no owner now.",
     ]
     assert list(folder.iterdir()) == []
 
@@ -457,5 +457,5 @@ def test_a_secret_that_belongs_to_nobody_now_is_told(again: Again, monkeypatch: 
     api = Cluster(looks=10**9)
     api.secret()
     monkeypatch.setattr(resend, "WAIT", 0.01)
-    assert again(api)[2].splitlines()[-1] == "Secret code belonged to it, and belongs to nobody now."
+    assert again(api)[2].splitlines()[-1] == "Secret code belonged to it, and has no owner now."
     assert api.owners() == []

@@ -401,7 +401,7 @@ def test_a_preview_that_is_killed_leaves_what_says_so_and_nothing_of_an_earlier_
     script = pulumi / "pulumi"
     script.write_text(script.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\ncp {file} {then}\n"))
     answer(pulumi, *PREVIEW, end(preview=True), outcome=file)
-    assert outcomes.read(then, "prod") == Outcome(errors=("the preview ended before it came to anything",))
+    assert outcomes.read(then, "prod") == Outcome(errors=("the preview ended without a result",))
 
 
 def test_a_preview_that_fails_writes_what_refuses_it_and_what_else_went_wrong(
@@ -462,7 +462,7 @@ def test_a_preview_that_cannot_write_what_it_comes_to_does_not_begin(pulumi: Pat
     assert answer(pulumi, *PREVIEW, end(preview=True), outcome=tmp_path) == (
         2,
         "",
-        f"{tmp_path}: what the preview comes to cannot be written: Is a directory. Name another file\n",
+        f"{tmp_path}: the result of the preview cannot be written: Is a directory. Name another file\n",
     )
     assert not (pulumi / "pulumi.called").exists()
 

@@ -168,7 +168,7 @@ def test_it_is_sent_once_its_user_says_yes(run: Answer) -> None:
 
 def test_where_nobody_can_be_asked_the_way_out_is_told(run: Answer) -> None:
     api = Cluster()
-    sentence = "nobody can be asked here: --yes sends it, --dry-run only plans it\n"
+    sentence = "there is no terminal to ask: --yes sends it, --dry-run only plans it\n"
     assert run(api, *WORDS) == (2, "", sentence)
     assert api.requests == []
 
@@ -225,7 +225,7 @@ def test_a_wrong_file_is_told_before_the_cluster_is_asked(
 def test_what_is_no_regular_file_is_not_waited_for(run: Answer, folder: Path) -> None:
     (folder / "trainyard.yaml").mkdir()
     code, out, err = run(Cluster(), *WORDS, yes=True)
-    assert (code, out, err) == (2, "", f"{folder / 'trainyard.yaml'}: is no regular file\n")
+    assert (code, out, err) == (2, "", f"{folder / 'trainyard.yaml'}: is not a regular file\n")
 
 
 def test_a_binary_that_is_run_has_no_head(run: Answer, folder: Path) -> None:
@@ -336,7 +336,7 @@ def test_a_cluster_without_trainyard_is_told(run: Answer) -> None:
     api.missing.add("/apis/trainer.kubeflow.org")
     code, out, err = run(api, *WORDS, yes=True)
     assert (code, out) == (2, "")
-    assert err.endswith(": the cluster does not know TrainJobs: Trainyard is not installed\n")
+    assert err.endswith(": there is no TrainJob API: Trainyard is not installed\n")
 
 
 def test_a_cluster_without_kueue_has_no_queue(run: Answer) -> None:
@@ -599,7 +599,7 @@ def test_a_script_of_the_folder_takes_the_folder_along(run: Answer, folder: Path
         PLAN.replace(
             "  nodes      1\n",
             "  workspace  FOLDER: 1 file, 9 bytes\n"
-            "             the script is in this folder; --no-workspace leaves the folder here\n"
+            "             this folder has the script; --no-workspace does not send it\n"
             "  nodes      1\n",
         )
         + "TrainJob team/train-x7k2f is sent.\nTo follow it: trainyard attach train-x7k2f\n"

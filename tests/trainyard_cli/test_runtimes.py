@@ -160,7 +160,7 @@ def test_a_framework_that_the_catalog_does_not_have_begins_with_plain(folder: Pa
     code, _, err = answered(runtimes_new.run, "ray-train", framework="ray", purpose="Ray.", folder=folder)
     assert (code, err) == (
         0,
-        "Say in its header who it is for. Then: trainyard lint runtimes/ray/ray-train.yaml\n",
+        "In its header, describe who it is for. Then: trainyard lint runtimes/ray/ray-train.yaml\n",
     )
     made, plain = (
         catalog.read(folder / name).manifest for name in ("ray/ray-train.yaml", "plain/plain.yaml")

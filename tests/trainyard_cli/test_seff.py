@@ -105,7 +105,7 @@ def test_a_cluster_that_measures_no_pods_says_so_beside_what_is_asked_for(
     api = Cluster()
     api.node(0, measured=False)
     api.missing.add("/apis/metrics.k8s.io")
-    sentence = "nothing measures pods in this cluster: it has no metrics.k8s.io (metrics-server)"
+    sentence = "nothing measures the pods of this cluster: it has no metrics.k8s.io (metrics-server)"
     assert api.answer(monkeypatch) == (
         1,
         "RANK  CPU   MEMORY\n0     ?/16  ?/64Gi\n",

@@ -75,7 +75,7 @@ def test_a_job_is_cancelled_after_its_user_has_read_what_is_lost(monkeypatch: py
     code, out, err = cancelled(api, monkeypatch, "hello")
     assert (code, out) == (0, "TrainJob team/hello is cancelled\n")
     assert err.endswith(
-        "What it has not saved outside of its pods is lost. Its volume (checkpoint) is deleted, with the "
+        "Data that it has not saved outside its pods is lost. Its volume (checkpoint) is deleted, with the "
         "checkpoints on it.\n"
     )
     assert api.writes() == [("DELETE", HELLO)]
@@ -89,7 +89,7 @@ def test_nothing_is_cancelled_unless_somebody_says_yes(monkeypatch: pytest.Monke
         1,
         "",
         "TrainJob team/a is Running.\nTrainJob team/b is Pending.\n"
-        "Nothing has been changed. To do it without a question: trainyard cancel a b -n team --yes\n",
+        "Nothing has been changed. To do it without confirmation: trainyard cancel a b -n team --yes\n",
     )
     assert api.writes() == []
 
@@ -124,7 +124,10 @@ def test_several_jobs_have_a_sentence_each_and_the_worst_exit_code(monkeypatch: 
 def test_a_job_that_has_gone_meanwhile_is_as_good_as_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     api = Cluster(hello="Running")
     api.meanwhile = lambda: api.remove(HELLO)
-    assert cancelled(api, monkeypatch, "hello")[:2] == (0, "TrainJob team/hello has gone meanwhile\n")
+    assert cancelled(api, monkeypatch, "hello")[:2] == (
+        0,
+        "TrainJob team/hello was deleted meanwhile\n",
+    )
 
 
 def test_a_job_that_was_sent_again_meanwhile_is_not_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +140,7 @@ def test_a_job_that_was_sent_again_meanwhile_is_not_cancelled(monkeypatch: pytes
     api.meanwhile = replaced
     code, out, err = cancelled(api, monkeypatch, "hello")
     assert (code, out) == (1, "")
-    assert err.endswith("TrainJob team/hello was sent again meanwhile: the new one is left as it is\n")
+    assert err.endswith("TrainJob team/hello was recreated meanwhile: the new one stays\n")
     assert HELLO in api.objects
 
 
@@ -146,7 +149,7 @@ def test_a_job_that_ends_while_its_user_thinks_is_not_deleted(monkeypatch: pytes
     api.meanwhile = lambda: api.job("hello", "Complete")
     assert cancelled(api, monkeypatch, "hello")[:2] == (
         0,
-        "TrainJob team/hello is Complete: it has ended meanwhile\n",
+        "TrainJob team/hello is Complete: it ended meanwhile\n",
     )
     assert HELLO in api.objects
 
@@ -183,7 +186,7 @@ def test_a_jobset_that_may_not_be_seen_is_said(monkeypatch: pytest.MonkeyPatch) 
     api.forbid("GET", "jobsets/hello", "get")
     _, _, err = cancelled(api, monkeypatch, "hello")
     assert err == (
-        f"{RUNS}Whether a volume is deleted with it is not known: you are not allowed to get its JobSet.\n"
+        f"{RUNS}It is unknown whether a volume is deleted with it: you are not allowed to get its JobSet.\n"
     )
 
 
@@ -205,10 +208,10 @@ def test_jobs_are_suspended_and_resumed_without_a_question(monkeypatch: pytest.M
     guards = [body[0] for body in api.bodies if isinstance(body, list)]
     assert guards == [{"op": "test", "path": "/metadata/uid", "value": uid} for uid in uids]
     again = changed(api, monkeypatch, "suspend", "a")
-    assert again == (0, "TrainJob team/a is suspended already\n", "")
+    assert again == (0, "TrainJob team/a is already suspended\n", "")
     assert changed(api, monkeypatch, "resume", "a") == (0, "TrainJob team/a is resumed\n", "")
     assert (api.suspended("a"), api.suspended("b")) == (False, True)
-    not_suspended = "TrainJob team/a is not suspended by anybody: it is Running\n"
+    not_suspended = "TrainJob team/a is not suspended: it is Running\n"
     assert changed(api, monkeypatch, "resume", "a") == (0, not_suspended, "")
 
 
@@ -224,7 +227,7 @@ def test_a_job_that_has_ended_or_ends_meanwhile_is_refused(
     spec = {"suspend": verb == "resume"}
     api.job("hello", "Suspended", spec=spec)
     api.meanwhile = lambda: api.job("hello", "Failed", spec=spec)
-    ended = "TrainJob team/hello is Failed: it has ended meanwhile\n"
+    ended = "TrainJob team/hello is Failed: it ended meanwhile\n"
     assert changed(api, monkeypatch, verb, "hello") == (1, "", ended)
 
 
@@ -239,10 +242,14 @@ def test_another_job_of_the_same_name_is_not_changed(verb: str, monkeypatch: pyt
         api.job("hello", spec=spec)
 
     api.meanwhile = replaced
-    sentence = "TrainJob team/hello was sent again meanwhile: the new one is left as it is\n"
+    sentence = "TrainJob team/hello was recreated meanwhile: the new one stays\n"
     assert changed(api, monkeypatch, verb, "hello") == (1, "", sentence)
     api.meanwhile = lambda: api.remove(HELLO)
-    assert changed(api, monkeypatch, verb, "hello") == (1, "", "TrainJob team/hello has gone meanwhile\n")
+    assert changed(api, monkeypatch, verb, "hello") == (
+        1,
+        "",
+        "TrainJob team/hello was deleted meanwhile\n",
+    )
 
 
 def test_what_admission_refuses_is_not_taken_for_another_job(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,7 +329,7 @@ def test_an_api_server_that_falls_silent_is_told_for_each_job(monkeypatch: pytes
 def test_a_cluster_without_trainjobs_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     api = Cluster()
     api.missing.add("/apis/trainer")
-    sentence = "TrainJob hello is not found: the cluster does not know TrainJobs\n"
+    sentence = "TrainJob hello is not found: the cluster has no TrainJob API\n"
     assert cancelled(api, monkeypatch, "hello") == (2, "", sentence)
 
 

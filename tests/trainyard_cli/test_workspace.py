@@ -157,7 +157,7 @@ def test_where_nobody_answers_any_more_the_user_is_told_what_to_look_for() -> No
     api.refuse_next("POST", JOBS, NO_ANSWER)
     api.refuse_next("GET", f"{JOBS}/tj", NO_ANSWER)
     assert refusal(api) == (
-        "nobody answers whether TrainJob tj was created: 503 ServiceUnavailable: no answer; look with "
+        "it is unknown whether TrainJob tj was created: 503 ServiceUnavailable: no answer; look with "
         "`kubectl get trainjob tj -n team` and delete it: its workspace was not sent"
     )
 

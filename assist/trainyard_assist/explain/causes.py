@@ -103,29 +103,30 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.QUEUE_TOO_SMALL: About(
         At.TRAINJOB,
-        "its queue has less, or no flavor at all, of what the job asks for, even with all that it may borrow",
+        "the job requests more than its queue can have, borrowed quota included, or a resource that the "
+        "queue lacks",
         TOO_MUCH,
     ),
     Reason.BLOCKED: About(At.TRAINJOB, "the operator reports that it is blocked", "see the operator's log"),
     Reason.HELD: About(
         At.TRAINJOB,
-        "it was created with spec.suspend true, and waits for somebody to resume it",
+        "it was created with spec.suspend true, and waits to be resumed",
         f"resume it, and its queue admits it when there is quota: {_RESUME}",
     ),
     Reason.KUEUE_DOWN: About(
         At.WORKLOAD,
-        "the job waits in a queue, and Kueue does not run",
+        "the job waits in a queue, but Kueue does not run",
         "have the platform team look at Kueue: kubectl get deployments,pods -n {namespace}",
     ),
     Reason.GATED: About(
         At.WORKLOAD,
-        "somebody keeps the queue from admitting it",
+        "an admission gate keeps the queue from admitting it",
         "ask the owner of the gate (annotation kueue.x-k8s.io/admission-gated-by): {gates}",
     ),
     Reason.WORKLOAD_MISSING: About(
         At.WORKLOAD,
         "the TrainJob names a queue, but Kueue has created no Workload for it",
-        "have the platform team check that Kueue runs and looks at this namespace",
+        "have the platform team check that Kueue runs and manages this namespace",
     ),
     Reason.WORKLOAD_UNSEEN: About(
         At.WORKLOAD,
@@ -215,7 +216,7 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.NO_SCHEDULER: About(
         At.PODS,
-        "no scheduler has looked at the pods",
+        "no scheduler has considered the pods",
         "have the platform team check that the scheduler {scheduler} runs",
     ),
     Reason.NO_DEVICE: About(
@@ -282,7 +283,7 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.RANK_MISSING: About(
         At.PODS,
-        "some ranks wait at the rendezvous for one that is not there",
+        "some ranks wait at the rendezvous for a rank that has not joined",
         "look at {what}: kubectl describe {what} -n {namespace}",
     ),
     Reason.RANK_LEFT: About(
@@ -297,7 +298,7 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.SAME_FAILURE: About(
         At.TRAINJOB,
-        "its last two attempts failed alike, so it was not tried again",
+        "its last two attempts failed in the same way, so it was not tried again",
         AFTER_THE_SAME_FAILURE,
     ),
     Reason.ATTEMPT_FAILED: About(
@@ -307,7 +308,7 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.JOBSET_FAILED: About(
         At.JOBSET,
-        "the TrainJob has failed, and no container is left that says why",
+        "the TrainJob has failed, and no container is left to show why",
         "see its events: kubectl get events -n {namespace} --field-selector involvedObject.name={name}",
     ),
 }

@@ -138,7 +138,7 @@ def _templates(override: Json, kind: str, path: FieldPath, notes: Notes) -> dict
     template = {key: item for key, item in (("metadata", own), ("spec", spec)) if item}
     targets = json_reader.named_objects(override.get("targetJobs"), path.child("targetJobs"))
     if not targets:
-        notes.lost(path.child("targetJobs"), "names no ReplicatedJob, so the override has no effect")
+        notes.lost(path.child("targetJobs"), "does not name a ReplicatedJob, so the override has no effect")
     return {str(target["name"]): template for target in targets} if template else {}
 
 

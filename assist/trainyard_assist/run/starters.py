@@ -57,7 +57,7 @@ def start(words: Sequence[str], policy: str, own: Sequence[str]) -> Start:
     """
     if not names_program(words):
         if not own:
-            problem = f"{words[0]!r} names no program" if words else "there is no command"
+            problem = f"{words[0]!r} is not a program" if words else "there is no command"
             raise UserError(f"{problem}, and the runtime has none of its own: say what to run after --")
         return Start(args=tuple(words))
     script = OF_SUFFIX.get(PurePosixPath(words[0]).suffix)

@@ -175,7 +175,7 @@ async def look(client: Client, namespace: str | None, chosen: Callable[[jobs.Row
         trainjobs = await _all(client, TRAINJOBS, _TrainJob, namespace)
     except NotFoundError as error:
         raise UserError(
-            f"{client.credentials.source}: the cluster does not know TrainJobs: Trainyard is not installed"
+            f"{client.credentials.source}: there is no TrainJob API: Trainyard is not installed"
         ) from error
     except ApiError as error:
         if error.code != 403:

@@ -59,6 +59,6 @@ def _server(kubeconfig: str | None, context: str | None) -> str | CredentialsErr
 
 
 def _shown(server: str | CredentialsError, kubeconfig: str | None, context: str | None) -> str:
-    where = server if isinstance(server, str) else "a server that cannot be told"
+    where = server if isinstance(server, str) else "an unknown server"
     by = f"context {context}" if context else "the current context"
     return f"{where} ({by}{f' of {kubeconfig}' if kubeconfig else ''})"

@@ -22,7 +22,7 @@ from .lists import undecoded
 
 _NOT_ENDED: Final = {"fieldSelector": "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"}
 
-_NO_PODS: Final = "what is used: you are not allowed to list the pods of all namespaces"
+_NO_PODS: Final = "use: you are not allowed to list the pods of all namespaces"
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,7 +172,7 @@ async def _local_queues(client: Client, namespace: str) -> list[dict[str, Any]]:
         return [door async for door in everything(client, LOCAL_QUEUES, namespace)]
     except NotFoundError as error:
         source = client.credentials.source
-        raise UserError(f"{source}: the cluster does not know LocalQueues: Kueue is not installed") from error
+        raise UserError(f"{source}: there is no LocalQueue API: Kueue is not installed") from error
     except ApiError as error:
         if error.code != 403:
             raise

@@ -164,7 +164,7 @@ async def _after_silence(client: Client, manifest: Json, error: ApiError) -> dic
         raise UserError(clean(sentence)) from error
     except ApiError:
         look = f"look for it: trainyard jobs -n {namespace}"
-        sentence = f"nobody has answered whether TrainJob {namespace}/{name} is created ({error}); {look}"
+        sentence = f"it is unknown whether TrainJob {namespace}/{name} was created ({error}); {look}"
         raise UserError(clean(sentence)) from error
     if read.at(stored, "spec", "trainer") != read.at(manifest, "spec", "trainer"):
         raise _taken(namespace, name) from error
@@ -221,7 +221,7 @@ async def runtime_of(
             raise _not_allowed(error, f"get {kind.kind} {name}", namespace) from error
     if missing == len(kinds):
         source = client.credentials.source
-        raise UserError(clean(f"{source}: the cluster does not know TrainJobs: Trainyard is not installed"))
+        raise UserError(clean(f"{source}: there is no TrainJob API: Trainyard is not installed"))
     allowed = [name for kind in RUNTIMES.values() for name in await _names(client, namespace, kind)]
     there = f" (there are: {', '.join(sorted(allowed))})" if allowed else ""
     raise UserError(clean(f"there is no runtime {name}{there}{similar.hint(name, allowed)}"))

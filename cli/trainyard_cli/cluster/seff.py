@@ -23,7 +23,7 @@ from .job_names import not_found
 from .lists import everything
 from .observe import in_time
 
-NOBODY: Final = f"nothing measures pods in this cluster: it has no {names.METRICS_GROUP} (metrics-server)"
+NOBODY: Final = f"nothing measures the pods of this cluster: it has no {names.METRICS_GROUP} (metrics-server)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,8 +36,8 @@ _INVALID: Final = 422
 _FORBIDDEN: Final = 403
 _NO_RIGHT: Final = " cannot "
 """In what the API server says of a right that is missing; policies refuse with the same code."""
-_GONE: Final = "has gone meanwhile"
-_REPLACED: Final = "was sent again meanwhile: the new one is left as it is"
+_GONE: Final = "was deleted meanwhile"
+_REPLACED: Final = "was recreated meanwhile: the new one stays"
 
 
 async def look(client: Client, namespace: str, job: str) -> Seen:
@@ -110,7 +110,7 @@ async def delete(client: Client, seen: Seen, *, propagation: str = "Background")
             if isinstance(changed, Answer):
                 return changed
             if changed.row.is_over and not seen.row.is_over:
-                return changed.answer(Outcome.UNCHANGED, f"is {changed.row.state}: it has ended meanwhile")
+                return changed.answer(Outcome.UNCHANGED, f"is {changed.row.state}: it ended meanwhile")
             current = changed
         except UnauthorizedError:
             raise
@@ -160,7 +160,7 @@ async def _set_suspend(client: Client, seen: Seen, *, suspend: bool) -> Answer |
         return refused(seen, error, "patch")
     changed = Seen(trainjob, seen.jobset, seen.now)
     if changed.row.is_over:
-        return changed.answer(Outcome.REFUSED, f"is {changed.row.state}: it has ended meanwhile")
+        return changed.answer(Outcome.REFUSED, f"is {changed.row.state}: it ended meanwhile")
     return None
 
 

@@ -114,7 +114,7 @@ async def _stored(client: Client, namespace: str, objects: Objects) -> dict[str,
         return None
     except ApiError as error:
         raise UserError(
-            f"nobody answers whether TrainJob {name} was created: {error.shown}; look with "
+            f"it is unknown whether TrainJob {name} was created: {error.shown}; look with "
             f"`kubectl get trainjob {name} -n {namespace}` and delete it: its workspace was not sent"
         ) from error
     return trainjob if workspace.secret_of(trainjob) == objects.secret["metadata"]["name"] else None
@@ -146,7 +146,7 @@ async def _withdraw(client: Client, namespace: str, trainjob: Json) -> str:
         return ""
     except ApiError as error:
         return (
-            f"TrainJob {name} could not be deleted again ({error.shown}), and its pods will wait for the "
+            f"TrainJob {name} could not be deleted ({error.shown}), and its pods will wait for the "
             f"workspace: `kubectl delete trainjob {name} -n {namespace}`"
         )
     return ""

@@ -31,7 +31,7 @@ Namespace = Annotated[
     str | None,
     typer.Option("--namespace", "-n", help="Namespace of the TrainJobs; by default that of the context."),
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 T = TypeVar("T")
 

@@ -197,12 +197,12 @@ def command(
     *,
     rank: Annotated[
         str | None,
-        typer.Option(help="Only this rank: its number, or its place such as launcher-0.", metavar="N"),
+        typer.Option(help="Only this rank: its number, or its name such as launcher-0.", metavar="N"),
     ] = None,
     grep: Annotated[str, typer.Option(help="Only lines with this text.", metavar="TEXT")] = "",
     since: Annotated[
         str | None,
-        typer.Option(help="Of what was printed before, only the last so long.", metavar="10m"),
+        typer.Option(help="Earlier lines only of the last period, such as 5m.", metavar="10m"),
     ] = None,
     namespace: Annotated[
         str | None,

@@ -73,7 +73,7 @@ def run(
     if seen and not yes and not ask(f"{verb} {which}?"):
         place = same_place(seen[0].namespace, kubeconfig, context)
         again = shlex.join(["trainyard", VERB, *names, *place, *["--suspend"] * suspend, "--yes"])
-        printer.tell(f"Nothing has been changed. To do it without a question: {again}")
+        printer.tell(f"Nothing has been changed. To do it without confirmation: {again}")
         return max(REFUSED, printer.end())
     return answers.act(credentials, VERB, seen, stops.suspend if suspend else stops.cancel, printer)
 
@@ -82,7 +82,7 @@ def command(
     jobs: answers.Jobs,
     *,
     suspend: Annotated[
-        bool, typer.Option("--suspend", help="Keep them: suspend them, and delete none.")
+        bool, typer.Option("--suspend", help="Suspend the TrainJobs instead of deleting them.")
     ] = False,
     yes: answers.Yes = False,
     namespace: answers.Namespace = None,
@@ -90,7 +90,7 @@ def command(
     context: Context = None,
     output: Printed = Output.TEXT,
 ) -> None:
-    """End TrainJobs, after saying what they lose.
+    """Delete TrainJobs, after showing what they lose.
 
     A TrainJob that is cancelled is deleted with its pods, and with its volume if it has one. One that
     has ended stays as it is. Exit code 1: nobody has said yes, or one is refused; 2: one could not be

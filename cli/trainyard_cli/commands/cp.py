@@ -84,7 +84,7 @@ def run(
     places = (_place(source), _place(target))
     job = places[0].job or places[1].job
     if bool(places[0].job) == bool(places[1].job):
-        raise UserError("say one path of this machine and one of a TrainJob: JOB:PATH")
+        raise UserError("name one path on this machine and one of a TrainJob: JOB:PATH")
     if namespace is not None and not is_name(namespace):
         raise UserError(f"{namespace!r} is not a valid name of an object")
     try:
@@ -144,7 +144,7 @@ class _Copy:
         if target.is_dir() and name != copies.HERE:
             target /= name
         if not target.parent.is_dir():
-            raise UserError(clean(f"{target.parent} is no folder: make it first"))
+            raise UserError(clean(f"{target.parent} is not a folder: create it first"))
         self.target = clean(str(target))
 
         async def fetch(client: Client) -> str:
@@ -183,7 +183,7 @@ class _Copy:
         yield f"Copied {_files(self.tally.files)} ({size(self.tally.bytes)}) to {self.target}"
         if self.tally.left_out:
             more = f" and {self.tally.others} more" if self.tally.others else ""
-            yield f"Left out what is neither file nor folder: {', '.join(self.tally.left_out)}{more}"
+            yield f"Left out, neither files nor folders: {', '.join(self.tally.left_out)}{more}"
         if complaint:
             yield f"Look at the copy: {complaint}"
 
@@ -239,18 +239,19 @@ def _completed(context: typer.Context, incomplete: str) -> list[str]:
 def command(
     source: Annotated[
         str,
-        typer.Argument(help="What to copy: JOB:PATH, or a path here.", autocompletion=_completed),
+        typer.Argument(help="Source: JOB:PATH, or a path on this machine.", autocompletion=_completed),
     ],
     target: Annotated[
         str,
         typer.Argument(
-            help="Where to: the other of the two; into it, if it is a folder.", autocompletion=_completed
+            help="Target: a path on this machine, or JOB:PATH. A folder gets the copy inside.",
+            autocompletion=_completed,
         ),
     ],
     *,
     rank: Rank = None,
     max_size: Annotated[
-        str, typer.Option(help="The most to copy, all files together.", metavar="QUANTITY")
+        str, typer.Option(help="Maximum size of all files together.", metavar="QUANTITY")
     ] = MOST,
     namespace: Annotated[
         str | None,

@@ -90,7 +90,7 @@ def run(
             return code
         if not yes and not ask(f"Destroy {stack} in {clean(credentials.server)}?"):
             again = f"trainyard destroy --stack {stack} --yes"
-            print(f"Nothing has been deleted. To do it without a question: {again}", file=err)
+            print(f"Nothing has been deleted. To do it without confirmation: {again}", file=err)
             return REFUSED
         with progress:
             teller.begin(f"Destroying {stack} in {clean(credentials.server)}")
@@ -114,8 +114,8 @@ def _look(credentials: Credentials) -> Seen:
 def command(
     stack: Annotated[str, typer.Option(help="The stack.", metavar="NAME")],
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be deleted.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be deleted.")] = False,
     exclude_protected: Annotated[
         bool,
         typer.Option(_UNPROTECTED, help="Keep node groups of a cloud that are protected, and their nodes."),

@@ -41,7 +41,7 @@ _LEGEND: Final = (
     "+ only in the cluster, - only in git, ~ differs; by: the client that wrote it, as it names itself"
 )
 _NEXT: Final = (
-    "Git has none of these. Delete what should not exist; name the rest in drift.known of the stack"
+    "Git has none of these. Delete those that should not exist; list the others in drift.known of the stack"
 )
 _LONGEST: Final = 120
 """Characters of a value that is shown."""
@@ -165,7 +165,7 @@ def _printed(lines: Iterable[str]) -> str:
 def _lines(value: Json) -> Iterator[str]:
     yield from _beside(value)
     if not value["findings"]:
-        yield f"{value['stack']}: all {sum(value['objects'].values())} objects are what git says"
+        yield f"{value['stack']}: all {sum(value['objects'].values())} objects match git"
         return
     judged = [finding for finding in value["findings"] if finding["state"] != State.UNJUDGED]
     unjudged = [finding for finding in value["findings"] if finding["state"] == State.UNJUDGED]
@@ -193,7 +193,7 @@ def _beside(value: Json) -> Iterator[str]:
         yield _NEXT
         yield ""
     for unseen in value["unseen"]:
-        yield f"Could not see whether any {unseen['what']} reaches into the stack: {unseen['why']}"
+        yield f"Could not see whether any {unseen['what']} affects the stack: {unseen['why']}"
     if value["unseen"]:
         yield ""
 
@@ -288,7 +288,7 @@ def command(
     context: Context = None,
     output: Printed = Output.TEXT,
 ) -> None:
-    """Say where the cluster differs from git, and who wrote it.
+    """Show where the cluster differs from git, and who changed it.
 
     Compares field by field: replaces each object in a dry run with what git says, which needs
     the rights of a rollout. What others may write, such as an autoscaler or a controller of

@@ -64,8 +64,8 @@ def run(
     Args:
         job: Its name.
         file: Where the archive goes; None: a name of its own, here.
-        force: Replace a file that is there.
-        log: MiB of each log, the last; 0: no logs.
+        force: Replace an existing file.
+        log: MiB from the end of each log; 0: no logs.
         namespace: Its namespace; None: that of the context.
         kubeconfig: None: KUBECONFIG or ~/.kube/config.
         context: None: the current one.
@@ -155,9 +155,9 @@ def command(
         Path | None,
         typer.Option("--output", help="Where the archive goes; by default a file here.", metavar="FILE"),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     log: Annotated[
-        int, typer.Option("--log", help="MiB of each log, the last; 0: no logs.", min=0, max=_MOST)
+        int, typer.Option("--log", help="MiB from the end of each log; 0: no logs.", min=0, max=_MOST)
     ] = LOG,
     namespace: Annotated[
         str | None,
@@ -169,7 +169,7 @@ def command(
         str, typer.Option(help="Namespace of the operator and its Lease.")
     ] = names.SYSTEM_NAMESPACE,
 ) -> None:
-    """Collect what support needs to know of a TrainJob.
+    """Collect the state of a TrainJob for support.
 
     One archive: its objects and events, the logs of all pods, explain's answer, versions, and what
     could not be read. Without Secrets, and without values that look like secrets: read it before you

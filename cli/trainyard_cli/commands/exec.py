@@ -141,7 +141,7 @@ def command(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Open a shell where a rank of a TrainJob runs.
+    """Open a shell in the pod of a rank.
 
     Or run another command there. On a terminal it is yours to type in; otherwise it reads what is piped
     to it. The exit code is that of the command; 2 also if it could not be run. Needs the right pods/exec.

@@ -150,10 +150,10 @@ def command(
     output: Printed = Output.TEXT,
     logs: Annotated[
         bool,
-        typer.Option("--logs", help="Also what each node of the last failed attempt printed last."),
+        typer.Option("--logs", help="Also print the last lines of each node of the last failed attempt."),
     ] = False,
 ) -> None:
-    """Say why a TrainJob does not run, and the next step.
+    """Show why a TrainJob does not run, and the next step.
 
     Uses your own rights, changes nothing, and says what it was not allowed to
     see. Without any kubeconfig it looks at this clone's sandbox. Exit code 0:

@@ -229,7 +229,7 @@ def command(
     context: Context = None,
     output: Printed = Output.TEXT,
 ) -> None:
-    """Say which TrainJobs a change of stack or catalog touches.
+    """List the TrainJobs that a change of stack or catalog affects.
 
     Compares runtimes, queues, pools and tenants: what the stack asks for now with what it asked
     for where this branch left REF, and looks for running and queued TrainJobs that depend on

@@ -179,7 +179,7 @@ def _remarks(seen: Seen, namespace: str | None, states: Collection[State], *, en
             f"There is no TrainJob in {where}." if ended else f"No TrainJob runs or waits in {where}: {_ALL}"
         )
     for sentence in seen.unseen:
-        yield clean(f"Could not see all: {sentence}")
+        yield clean(f"Not everything is visible: {sentence}")
 
 
 _ALL: Final = "--all lists those that have ended."
@@ -277,13 +277,13 @@ def command(
         ),
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Go on; where it is no terminal, a line for each change.")
+        bool, typer.Option("--watch", "-w", help="Watch. Without a terminal, print one line per change.")
     ] = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     output: Printed = Output.TEXT,
 ) -> None:
-    """List TrainJobs: what runs, and what waits where.
+    """List TrainJobs, with state and place in the queue.
 
     Uses your own rights, and changes nothing. QUEUE is the place among all jobs that wait for the
     same quota, ETA the time that the job itself says it still needs. Without any kubeconfig it looks

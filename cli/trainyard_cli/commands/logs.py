@@ -202,15 +202,15 @@ def command(
     *,
     rank: Annotated[
         str | None,
-        typer.Option(help="Only this rank: its number, or its place such as launcher-0.", metavar="N"),
+        typer.Option(help="Only this rank: its number, or its name such as launcher-0.", metavar="N"),
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow until the job ends.")] = False,
     since: Annotated[
-        str | None, typer.Option(help="Only what was printed in the last so long.", metavar="10m")
+        str | None, typer.Option(help="Only lines of the last period, such as 5m.", metavar="10m")
     ] = None,
     grep: Annotated[str, typer.Option(help="Only lines with this text.", metavar="TEXT")] = "",
     previous: Annotated[
-        bool, typer.Option("--previous", "-p", help="The logs of the containers before those that run now.")
+        bool, typer.Option("--previous", "-p", help="Logs of the previous containers, before their restart.")
     ] = False,
     tail: Annotated[int | None, typer.Option(help="Only the last lines of each rank.", min=0)] = None,
     namespace: Annotated[

@@ -55,7 +55,7 @@ def command(
         Path, typer.Option("--output", "-o", help="Folder for the manifests; earlier ones are removed.")
     ],
 ) -> None:
-    """Write a stack as plain manifests, a folder for each wave.
+    """Write a stack as plain manifests, one folder per wave.
 
     Needs no cluster. Apply a wave when the one before it is healthy: Argo CD does so by the
     annotation on the objects; with kubectl or Flux, apply one folder after the other. Needs the

@@ -81,14 +81,14 @@ def run(
 def command(
     files: Annotated[list[Path], typer.Argument(help="Files with jobs; - is the standard input.")],
     output: Annotated[
-        Output, typer.Option("--output", "-o", help="YAML with the notes as comments, or all as JSON.")
+        Output, typer.Option("--output", "-o", help="YAML with the notes as comments, or everything as JSON.")
     ] = Output.YAML,
     output_dir: Annotated[
         Path | None,
         typer.Option(help="Folder to write to: a file for each input, with its name; overwrites none."),
     ] = None,
     namespace: DefaultNamespace = DEFAULT_NAMESPACE,
-    finished: Annotated[bool, typer.Option("--finished", help="Keep jobs that have ended.")] = False,
+    finished: Annotated[bool, typer.Option("--finished", help="Also migrate jobs that have ended.")] = False,
 ) -> None:
     """Turn jobs of older APIs into TrainJobs.
 

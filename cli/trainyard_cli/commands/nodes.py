@@ -79,7 +79,7 @@ def run(
     elif isinstance(seen, Seen):
         _write(seen, out, err)
     else:
-        print(f"Could not see all: {NOT_ALLOWED}", file=err)
+        print(f"Not everything is visible: {NOT_ALLOWED}", file=err)
         queue_command.write(seen, within, out, err)
     return FINE
 
@@ -142,7 +142,7 @@ def _write(seen: Seen, out: TextIO, err: TextIO) -> None:
     if len(sick) > MOST:
         out.write(f"and {len(sick) - MOST} more\n")
     for words in seen.unseen:
-        print(f"Could not see all: {words}", file=err)
+        print(f"Not everything is visible: {words}", file=err)
 
 
 def _rows(pool: Pool, *, with_use: bool) -> Iterator[dict[str, str]]:
@@ -182,7 +182,7 @@ def command(
     context: Context = None,
     output: Printed = Output.TEXT,
 ) -> None:
-    """Print the pools of nodes: free, used by whom, sick since when.
+    """Print the node pools: free and used resources, unhealthy nodes.
 
     Uses your own rights, and changes nothing. Where these are not enough to see nodes, it prints what
     your queues say instead. FREE counts only nodes that take pods. Without any kubeconfig it looks at

@@ -76,7 +76,7 @@ def _forward(port: str) -> Forward:
     local, colon, remote = port.rpartition(":")
     numbers = [_number(text) for text in (local or "0", remote)] if colon else [_number(remote)] * 2
     if None in numbers or not numbers[1]:
-        raise UserError(f"{port[:50]!r} is no port: say 6006, 16006:6006 or :6006 (1 to {_LAST})")
+        raise UserError(f"{port[:50]!r} is not a port: use 6006, 16006:6006 or :6006 (1 to {_LAST})")
     return Forward(*(number or 0 for number in numbers))
 
 
@@ -132,7 +132,7 @@ def command(
     ports: Annotated[
         list[str],
         typer.Argument(
-            help="The port of the rank, and before it that of this machine; :6006 takes one that is free.",
+            help="PORT of the rank, LOCAL:PORT, or :PORT for a free port of this machine.",
             metavar="[LOCAL:]REMOTE...",
         ),
     ],

@@ -21,13 +21,13 @@ def command(
         bool, typer.Option("--expect-no-changes", help="Fail if anything would change; checks no policy.")
     ] = False,
     outcome: Annotated[
-        Path | None, typer.Option(help="Also write what it comes to, as JSON for `report`.", metavar="FILE")
+        Path | None, typer.Option(help="Also write the result, as JSON for `report`.", metavar="FILE")
     ] = None,
     verbose: Verbose = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Say what `up` would change, and what that does to TrainJobs.
+    """Preview what `up` would change, and its effect on TrainJobs.
 
     Runs `pulumi preview --refresh` with the policies, after the cluster has judged
     the runtimes in a dry run, if your rights allow that.

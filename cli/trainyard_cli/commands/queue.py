@@ -80,7 +80,7 @@ def write(seen: Seen, namespace: str, out: TextIO, err: TextIO) -> None:
     if not blocks:
         print(f"There is no LocalQueue in namespace {namespace}.", file=err)
     for words in seen.unseen:
-        print(clean(f"Could not see all: {words}"), file=err)
+        print(clean(f"Not everything is visible: {words}"), file=err)
 
 
 def document(seen: Seen) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def _block(door: Door, now: datetime, width: int | None) -> Iterator[str]:
         head += f", {_strategy(door)}"
     yield from _wrapped(head, width)
     if door.closed:
-        yield from _wrapped(f"It admits nothing: {door.closed}", width)
+        yield from _wrapped(f"It admits no jobs: {door.closed}", width)
     if door.lines:
         yield from fitted([_cells(line) for line in door.lines], _IMPORTANCE, width)
     yield f"Jobs with quota: {door.running}; waiting: {len(door.waiting)}"
@@ -204,7 +204,7 @@ def command(
     context: Context = None,
     output: Printed = Output.TEXT,
 ) -> None:
-    """Print the quota of your queues, what is free, and who waits.
+    """Print your queues: quota, free quota and waiting jobs.
 
     Uses your own rights, and changes nothing. Of each job that waits it says what it lacks. FREE is what
     is left of the queue's own quota, LENDABLE what its cohort lends it beside that now. Without any

@@ -132,10 +132,10 @@ def _stack(name: str, since: str, results: Path | None, today: date) -> Stack:
 def _with_jobs(stack: Stack, results: Path | None) -> Stack:
     """The stack with the TrainJobs that `make impact` has found, or why it has found none."""
     if results is None:
-        return replace(stack, not_seen="no cluster was asked which TrainJobs it reaches")
+        return replace(stack, not_seen="no cluster was queried for affected TrainJobs")
     kept = _kept(results / IMPACT, stack.name)
     if kept is None:
-        return replace(stack, not_seen="its job ended before the TrainJobs were looked for")
+        return replace(stack, not_seen="its job ended before the TrainJobs were queried")
     if kept.code:
         return replace(stack, not_seen=f"the TrainJobs could not be seen: {kept.output.strip()}")
     try:
@@ -257,7 +257,7 @@ def command(
         str, typer.Option("--run", help="Address of the pipeline's run.", metavar="URL")
     ] = "",
 ) -> None:
-    """Write what a pull request does, as Markdown for reviewers.
+    """Report the effects of a pull request, as Markdown.
 
     The worst first: what is refused, what TrainJobs lose, what changes on which
     stack, which exceptions and privileges are new, and how the previews ended.

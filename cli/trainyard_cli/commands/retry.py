@@ -92,7 +92,7 @@ def run(
         if not yes and not ask(f"Delete TrainJob {seen.namespace}/{job}, and send it again?"):
             place = same_place(seen.namespace, kubeconfig, context)
             again = shlex.join(["trainyard", VERB, job, *place])
-            printer.tell(f"Nothing has been changed. Without a question: {again} --yes")
+            printer.tell(f"Nothing has been changed. To do it without confirmation: {again} --yes")
             printer.tell(f"To send it under another name, and delete nothing: {again} --name NAME")
             return max(REFUSED, printer.end())
     cluster = same_place(None, kubeconfig, context)
@@ -166,7 +166,7 @@ class _Sending:
             self._printer.tell(f"Look whether TrainJob {name} is there: {jobs}")
             self._forget()
         for child in released:
-            self._printer.tell(f"{child} belonged to it, and belongs to nobody now.")
+            self._printer.tell(f"{child} belonged to it, and has no owner now.")
 
     def _forget(self) -> None:
         """Remove the file: its manifest is in the cluster."""

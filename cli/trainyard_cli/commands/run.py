@@ -68,7 +68,7 @@ def run(
         copied: The TrainJob that it is a copy of; empty for none. A copy has no settings of the folder.
         yes: Send it without a question.
         dry_run: Send nothing.
-        detach: Send it, and do not follow it.
+        detach: Send it, and return without following it.
         local: Run it on this machine, and send nothing.
         form: YAML and JSON print the TrainJob, and do not follow it: what is stored or, of a dry run, what
             would be sent.
@@ -89,7 +89,7 @@ def run(
     if local and (dry_run or detach or form is not Form.TEXT):
         raise UserError("--local sends nothing, and plans nothing: leave out --dry-run, --detach and -o")
     if not yes and not dry_run and not local and ask is None:
-        raise UserError("nobody can be asked here: --yes sends it, --dry-run only plans it")
+        raise UserError("there is no terminal to ask: --yes sends it, --dry-run only plans it")
     chosen = _settings(words, options, folder, is_copy=bool(copied))
     if local:
         here = run_settings.workspace(folder, chosen) or folder
@@ -223,7 +223,7 @@ OfQueue = Annotated[
     ),
 ]
 Priority = Annotated[str | None, typer.Option(help="Its WorkloadPriorityClass.")]
-Name = Annotated[str | None, typer.Option(help="Name of the TrainJob; by default one after the script.")]
+Name = Annotated[str | None, typer.Option(help="Name of the TrainJob; by default from the script's name.")]
 Image = Annotated[str | None, typer.Option(help="Image of the nodes; by default the runtime's.")]
 Env = Annotated[
     list[str] | None, typer.Option(help="A variable of the nodes; may be repeated.", metavar="KEY=VALUE")
@@ -239,16 +239,16 @@ Secrets = Annotated[
 OfWorkspace = Annotated[
     str | None,
     typer.Option(
-        help="Send this folder too, and start the command there; by default the one that you are in, "
-        "if the script of the command is there.",
+        help="Send this folder too, and start the command in it; by default the current folder, "
+        "if it has the command's script.",
         metavar="DIR",
     ),
 ]
 NoWorkspace = Annotated[bool, typer.Option("--no-workspace", help="Send no folder.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Send it without asking.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only plan: send nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Send it without confirmation.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan, and send nothing.")]
 Local = Annotated[bool, typer.Option("--local", help="Run it on this machine, without a cluster.")]
-Detach = Annotated[bool, typer.Option("--detach", "-d", help="Send it, and do not follow it.")]
+Detach = Annotated[bool, typer.Option("--detach", "-d", help="Send it, and return without following it.")]
 Namespace = Annotated[
     str | None, typer.Option("--namespace", "-n", help="Namespace; by default that of the context.")
 ]

@@ -60,7 +60,7 @@ def _sentences(folder: Path, workspace: Workspace, left: list[Suspect], *, is_na
     files = f"{workspace.files} file{'' if workspace.files == 1 else 's'}, {size(workspace.size)}"
     origin = f"; {workspace.packed.origin}" if workspace.packed.origin else ""
     first = f"{clean(str(folder.resolve()))}: {files}{origin}"
-    why = [] if is_named else ["the script is in this folder; --no-workspace leaves the folder here"]
+    why = [] if is_named else ["this folder has the script; --no-workspace does not send it"]
     remarks = [*(f"{suspect}: it is left out" for suspect in left), *workspace.remarks]
     more = len(remarks) - MOST_REMARKS
     return [first, *why, *remarks[:MOST_REMARKS], *([f"and {more} more"] if more > 0 else [])]

@@ -45,7 +45,7 @@ COMMANDS: Final = {
 """Commands besides those here."""
 
 app = typer.Typer(
-    cls=on_demand.group(COMMANDS), help="The catalog: what TrainJobs can run on.", no_args_is_help=True
+    cls=on_demand.group(COMMANDS), help="The catalog of runtimes for TrainJobs.", no_args_is_help=True
 )
 
 

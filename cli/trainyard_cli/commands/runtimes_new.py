@@ -80,7 +80,7 @@ def run(
     print(near_here(path), file=out)
     for line in (*_copied(source, name, left_out), *unfit):
         print(line, file=err)
-    print(f"Say in its header who it is for. Then: trainyard lint {near_here(path)}", file=err)
+    print(f"In its header, describe who it is for. Then: trainyard lint {near_here(path)}", file=err)
     return FINE
 
 

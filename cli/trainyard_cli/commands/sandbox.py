@@ -22,10 +22,10 @@ from ..output import write_json, write_table
 
 app = typer.Typer(help="A real Kubernetes on this machine, without Docker.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Option("--name", help="Which sandbox; several can live side by side.")]
+Name = Annotated[str, typer.Option("--name", help="Name of the sandbox; several can run side by side.")]
 ControlPlaneOnly = Annotated[
     bool,
-    typer.Option("--control-plane-only", help="Simulated nodes, nothing runs in pods; needs no root."),
+    typer.Option("--control-plane-only", help="Only simulated nodes: pods run no containers. Needs no root."),
 ]
 
 
@@ -47,7 +47,7 @@ Kubernetes = Annotated[
 ]
 FromSource = Annotated[
     bool,
-    typer.Option("--from-source", help="Build it all here, and take nothing from upstream's releases."),
+    typer.Option("--from-source", help="Build everything here, and download no upstream releases."),
 ]
 
 
@@ -65,7 +65,7 @@ With = Annotated[
         metavar="|".join([*parts.PARTS, parts.ALL]),
         callback=_parts,
         autocompletion=lambda: [*parts.PARTS.items(), (parts.ALL, "all of them")],
-        help="A part that a sandbox can do without; may be repeated. A sandbox that runs gets it as well.",
+        help="An optional part; may be repeated. A running sandbox gets it too.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
@@ -81,8 +81,8 @@ def up(
         typer.Option(
             min=1,
             max=9,
-            help="Nodes that run pods, each of which reports the whole machine as its own; "
-            "by default as many as before, or one.",
+            help="Nodes that run pods. Each reports the whole machine as its capacity. "
+            "By default as many as before, or one.",
         ),
     ] = None,
     port: Annotated[
@@ -210,7 +210,7 @@ def execute(
     name: Name = "default",
     user: Annotated[
         str | None,
-        typer.Option(help="The user who runs it, with only that user's rights; by default an administrator."),
+        typer.Option(help="User to run it as, with that user's rights; by default an administrator."),
     ] = None,
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="That user's namespace.")] = "default",
 ) -> None:

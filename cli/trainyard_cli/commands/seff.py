@@ -178,7 +178,7 @@ def command(
     context: Context = None,
     output: Printed = Output.TEXT,
 ) -> None:
-    """Say what a TrainJob uses of what it asks for.
+    """Compare what a TrainJob uses with what it requests.
 
     Of each rank and of all: used/requested and the percentage, at this moment, where the cluster
     measures pods (metrics.k8s.io). Uses your own rights, and changes nothing. Exit code 1: nobody

@@ -58,7 +58,7 @@ def command(
         list[str] | None, typer.Option(help="Leave a stack out; may be repeated.", metavar="NAME")
     ] = None,
 ) -> None:
-    """Print the stacks, or those that a change touches, as JSON.
+    """Print the stacks, or those that a change affects, as JSON.
 
     They are those of this clone.
     """

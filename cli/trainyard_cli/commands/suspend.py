@@ -21,7 +21,7 @@ def command(
     context: Context = None,
     output: Printed = Output.TEXT,
 ) -> None:
-    """Have TrainJobs wait, with all that they have saved.
+    """Suspend TrainJobs; their checkpoints stay.
 
     One that runs loses its pods, and gives its quota to others. One that waits stays in its queue, and
     is not admitted. Exit code 1: one is refused, such as one that has ended; 2: one could not be queried.

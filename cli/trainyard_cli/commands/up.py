@@ -17,7 +17,7 @@ def command(
     stack: StackName,
     *,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Then undo what others have added to the stack's objects.")
+        bool, typer.Option("--repair", help="Then remove what other clients added to the stack's objects.")
     ] = False,
     keep: Keep = None,
     replace: Replace = None,
@@ -25,7 +25,7 @@ def command(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Roll out a stack, after saying what that does.
+    """Roll out a stack, after showing the changes.
 
     Does not ask for confirmation. Runs `pulumi preview --refresh`, then
     `pulumi up`, both with the policies. What others have added to the stack's

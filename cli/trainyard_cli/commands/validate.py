@@ -63,7 +63,7 @@ def command(
     files: Files,
     namespace: DefaultNamespace = DEFAULT_NAMESPACE,
 ) -> None:
-    """Print what admission would answer about a TrainJob or runtime.
+    """Print whether admission would accept a TrainJob or runtime.
 
     Needs no cluster. `trainyard lint --stack` checks the rules of a stack, and `trainyard
     verify` all that a site keeps in git. Of two TrainJobs in a file, the second is the old

@@ -49,9 +49,9 @@ def require_free(path: Path, *, force: bool) -> None:
     except OSError as error:
         raise _refused(path, error) from error
     if mode is not None and not stat.S_ISREG(mode):
-        raise UserError(f"{path}: is no file; name another with --output")
+        raise UserError(f"{path}: is not a file; name another with --output")
     if mode is not None and not force:
-        raise UserError(f"{path}: is there already; name another with --output, or replace it with --force")
+        raise UserError(f"{path}: already exists; name another with --output, or replace it with --force")
     if not path.parent.is_dir():
         raise UserError(f"{path.parent}: there is no such folder")
 
@@ -63,7 +63,7 @@ def written(path: Path, folder: str, *, force: bool) -> Iterator[Archive]:
     Args:
         path: Where it goes.
         folder: The folder that all of its files are in.
-        force: Replace a file that is there.
+        force: Replace an existing file.
 
     Raises:
         UserError: It cannot be written.

@@ -45,7 +45,7 @@ class Tally:
     expected: int = 0
     """Bytes in the end; 0 where nobody knows."""
     left_out: list[str] = field(default_factory=list)
-    """The first names of what is neither file nor folder."""
+    """The first names of what is neither a file nor a folder."""
     others: int = 0
     """How many more."""
 
@@ -117,7 +117,7 @@ def entries(source: Path, *, most_bytes: int, tally: Tally) -> list[Entry]:
         if tally.expected > most_bytes:
             raise UserError(clean(f"{source} has more than {size(most_bytes)}: see --max-size"))
     if not whole:
-        raise UserError(clean(f"{source} is neither file nor folder"))
+        raise UserError(clean(f"{source} is neither a file nor a folder"))
     return whole
 
 
@@ -227,7 +227,7 @@ class Unpacking:
             with suppress(FileExistsError):
                 folder.mkdir()
             if not stat.S_ISDIR((folder.lstat() if depth else folder.stat()).st_mode):
-                raise UserError(clean(f"{folder} is no folder: nothing was written through it"))
+                raise UserError(clean(f"{folder} is not a folder: nothing was written to it"))
             self.folders.add(folder)
 
     def _open(self, member: Member) -> None:

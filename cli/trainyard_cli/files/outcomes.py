@@ -16,7 +16,7 @@ from trainyard_delivery.rollout import outcome as core
 from trainyard_delivery.rollout.outcome import Outcome
 from trainyard_platform.errors import PlatformError
 
-UNFINISHED: Final = Outcome(errors=("the preview ended before it came to anything",))
+UNFINISHED: Final = Outcome(errors=("the preview ended without a result",))
 """What a preview leaves when it begins, and so if it is killed."""
 _LARGEST: Final = 10_000_000
 """Bytes that are read; a thousand refusals have a tenth of that."""
@@ -38,7 +38,7 @@ def write(file: Path, stack: str, outcome: Outcome) -> None:
         with suppress(OSError):
             part.unlink()
         raise PlatformError(
-            f"{file}: what the preview comes to cannot be written: {error.strerror}. Name another file"
+            f"{file}: the result of the preview cannot be written: {error.strerror}. Name another file"
         ) from error
 
 

@@ -87,7 +87,7 @@ def _is_file(path: Path) -> bool:
 
 def _beginning(file: Path, size: int) -> bytes:
     if not _is_file(file):
-        raise UserError(f"{file}: is no regular file")
+        raise UserError(f"{file}: is not a regular file")
     try:
         with file.open("rb") as stream:
             return stream.read(size)

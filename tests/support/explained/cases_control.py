@@ -231,7 +231,7 @@ CASES = (
             Reason.WORKLOAD_MISSING,
             Ref("LocalQueue", "research", "team"),
             "it names LocalQueue research, and has no Workload",
-            "have the platform team check that Kueue runs and looks at this namespace",
+            "have the platform team check that Kueue runs and manages this namespace",
         ),
     ),
     Case(
@@ -461,7 +461,7 @@ CASES = (
         Finding(
             Reason.KUEUE_DOWN,
             KUEUE,
-            "it has no available pods, of 1 wanted",
+            "it has no available pods (replicas: 1)",
             "have the platform team look at Kueue: kubectl get deployments,pods -n kueue-system",
         ),
     ),
@@ -471,7 +471,7 @@ CASES = (
         Finding(
             Reason.KUEUE_DOWN,
             KUEUE,
-            "it is not there, and no operator runs: the platform has been removed, or is being installed",
+            "it does not exist, and no operator runs: the platform has been removed, or is being installed",
             "have the platform team look at Kueue: kubectl get deployments,pods -n kueue-system",
         ),
     ),
@@ -492,7 +492,7 @@ CASES = (
             Reason.WORKLOAD_MISSING,
             Ref("LocalQueue", "research", "team"),
             "it names LocalQueue research, and has no Workload",
-            "have the platform team check that Kueue runs and looks at this namespace",
+            "have the platform team check that Kueue runs and manages this namespace",
         ),
     ),
     Case(
@@ -558,7 +558,7 @@ CASES = (
         Finding(
             Reason.JOBSET_CONTROLLER_DOWN,
             Ref("Deployment", "jobset-controller", "jobset-system"),
-            "it has no available pods, of 1 wanted",
+            "it has no available pods (replicas: 1)",
             "have the platform team look at the JobSet controller: kubectl get deployments,pods -n "
             "jobset-system",
         ),

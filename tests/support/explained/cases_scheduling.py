@@ -144,7 +144,7 @@ CASES = (
         Finding(
             Reason.NO_SCHEDULER,
             FIRST,
-            "volcano has said nothing about it for 35 s",
+            "volcano has not reported on it for 35 s",
             "have the platform team check that the scheduler volcano runs",
         ),
     ),

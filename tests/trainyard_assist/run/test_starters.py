@@ -58,7 +58,7 @@ def test_words_that_name_no_program_are_for_the_runtimes_own_command(words: list
     ("words", "sentence"),
     [
         ([], "there is no command, and the runtime has none of its own: say what to run after --"),
-        (["lr=1"], "'lr=1' names no program, and the runtime has none of its own: say what to run after --"),
+        (["lr=1"], "'lr=1' is not a program, and the runtime has none of its own: say what to run after --"),
     ],
 )
 def test_without_anything_to_start_nothing_is_sent(words: list[str], sentence: str) -> None:

@@ -28,7 +28,7 @@ def controller_down(observation: Observation) -> Finding | None:
         if read.number(deployment, "status", "availableReplicas") > 0:
             return None
         replicas = read.number(deployment, "spec", "replicas", default=1)
-        message = f"it has no available pods, of {replicas} wanted"
+        message = f"it has no available pods (replicas: {replicas})"
         about, within = read.ref(deployment, "Deployment"), read.text(deployment, "metadata", "namespace")
         return finding_of(observation, Reason.JOBSET_CONTROLLER_DOWN, about, message, namespace=within)
     if observation.jobset is None or read.age(observation, observation.jobset) < _PATIENCE:

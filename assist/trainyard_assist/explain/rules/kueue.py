@@ -70,14 +70,14 @@ def down(observation: Observation) -> Finding | None:
         if read.number(observation.kueue, "status", "availableReplicas") > 0:
             return None
         replicas = read.number(observation.kueue, "spec", "replicas", default=1)
-        message = f"it has no available pods, of {replicas} wanted"
+        message = f"it has no available pods (replicas: {replicas})"
         return finding_of(observation, Reason.KUEUE_DOWN, about, message, namespace=NAMESPACE)
     # Without it, Kueue may run under another name. If the operator does not run either, the platform is gone.
     if Subject.OPERATOR_LEASE in observation.unseen or any(
         read.is_held(observation, lease) for lease in observation.leases
     ):
         return None
-    message = "it is not there, and no operator runs: the platform has been removed, or is being installed"
+    message = "it does not exist, and no operator runs: the platform has been removed, or is being installed"
     return finding_of(observation, Reason.KUEUE_DOWN, about, message, namespace=NAMESPACE)
 
 
@@ -166,7 +166,7 @@ def quota_short(observation: Observation) -> Finding | None:
     reason = _message(workload, "QuotaReserved")
     if not reason and read.age(observation, workload) < _EVALUATING:
         return None
-    message = reason or "Kueue has not looked at it yet"
+    message = reason or "Kueue has not considered it yet"
     evicted = read.condition(workload, "Evicted")
     if evicted is not None and read.holds(workload, "Evicted"):
         eviction = _PREEMPTOR.sub(lambda _: _job(observation.preemptor), read.text(evicted, "message"))

@@ -94,7 +94,7 @@ def no_scheduler(observation: Observation) -> Finding | None:
     for pod in _without_node(observation):
         if read.condition(pod, "PodScheduled") is None and read.age(observation, pod) >= _PATIENCE:
             scheduler = read.text(pod, "spec", "schedulerName") or "default-scheduler"
-            message = f"{scheduler} has said nothing about it for {text.duration(read.age(observation, pod))}"
+            message = f"{scheduler} has not reported on it for {text.duration(read.age(observation, pod))}"
             about = read.ref(pod, "Pod")
             return finding_of(
                 observation, Reason.NO_SCHEDULER, about, message, pods=[pod], scheduler=scheduler
