@@ -59,7 +59,7 @@ def register(replica: Wiring) -> None:
     metrics, cache, queue = replica.metrics, replica.cache, replica.queue
     metrics.registry.register(TrainJobs(cache))
     metrics.gauge("queue_depth", "TrainJobs that wait for a worker", lambda: queue.depth)
-    metrics.gauge("queue_delayed", "TrainJobs that wait for their time", lambda: queue.delayed)
+    metrics.gauge("queue_delayed", "TrainJobs that wait for a later time", lambda: queue.delayed)
     metrics.gauge("queue_running", "TrainJobs being reconciled", lambda: queue.running)
     metrics.gauge(
         "queue_oldest_seconds", "Seconds that the first TrainJob in the queue waits", lambda: queue.age
@@ -79,7 +79,7 @@ def register(replica: Wiring) -> None:
     )
     metrics.gauges(
         "watch_age_seconds",
-        "Seconds since a watch last showed a sign of life",
+        "Seconds since the last activity of a watch",
         "watch",
         {
             names.JOBSETS: lambda: time.monotonic() - replica.jobsets.beat,
@@ -90,6 +90,6 @@ def register(replica: Wiring) -> None:
     )
     metrics.gauge(
         "unreadable_objects",
-        "Objects that could not be read and are left alone",
+        "Objects that could not be read and are skipped",
         lambda: len(replica.controller.unreadable) + replica.jobsets.undecodable,
     )

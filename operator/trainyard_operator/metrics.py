@@ -27,7 +27,7 @@ class Metrics:
         )
         self.reconcile_errors = Counter(
             "trainyard_reconcile_errors_total",
-            f"Reconciliations that failed and were put back, by cause ({', '.join(CAUSES)})",
+            f"Reconciliations that failed and were queued again, by cause ({', '.join(CAUSES)})",
             ["cause"],
             registry=self.registry,
         )
@@ -39,7 +39,7 @@ class Metrics:
         )
         self.writes = Counter(
             "trainyard_writes_total",
-            "Writes that the operator's plans asked for and the API server took, by kind of write",
+            "Writes that the operator planned and the API server accepted, by kind of write",
             ["write"],
             registry=self.registry,
         )
@@ -65,7 +65,7 @@ class Metrics:
         )
         self.plugin_errors = Counter(
             "trainyard_plugin_errors_total",
-            "How often a plugin could not work with what a TrainJob and its runtime ask for, or failed",
+            "How often a plugin could not build what a TrainJob and its runtime request, or failed",
             ["plugin"],
             registry=self.registry,
         )
@@ -85,17 +85,17 @@ class Metrics:
         )
         self.retired = Counter(
             "trainyard_trainjobs_retired_total",
-            "Finished TrainJobs that were deleted because the retention settings or their annotation say so",
+            "Finished TrainJobs that were deleted by the retention settings or their annotation",
             registry=self.registry,
         )
         self.writes_undone = Counter(
             "trainyard_writes_undone_total",
-            "Writes to an object that somebody else had changed back for the third time or more",
+            "Writes to an object that another client had reverted for the third time or more",
             registry=self.registry,
         )
         self.kopf_restarts = Counter(
             "trainyard_kopf_restarts_total",
-            "How often Kopf's watching was started again within this process",
+            "How often Kopf's watches were restarted within this process",
             registry=self.registry,
         )
         # A series that begins with its first event hides that event from rate() and increase().

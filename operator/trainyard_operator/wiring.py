@@ -374,7 +374,7 @@ class Wiring:
             "TrainJobs and runtimes": self.sweep.heard,
         }
         return [
-            f"the API server has said nothing about {subject} for {now - at:.0f} s"
+            f"the API server has sent nothing about {subject} for {now - at:.0f} s"
             for subject, at in heard.items()
             if now - at > after
         ]

@@ -25,7 +25,7 @@ from .settings import DEFAULT, Policies
 from .shapes import check as shapes
 from .subject import Subject
 
-MORE: Final = Finding(FieldPath(), f"finds more than the {MOST} places that are named")
+MORE: Final = Finding(FieldPath(), f"finds more than the {MOST} reported places")
 _OF_EXCEPTIONS: Final = (exception_form.RULE, exception_due.RULE, exception_unused.RULE)
 
 Said = tuple[str, str, str]
@@ -217,7 +217,7 @@ def _judged(
 ) -> Violation:
     if made is None:
         written = exceptions.written(about, rule.id)
-        note = f"the exception does not hold: {about.kind} may not make one" if written else ""
+        note = f"the exception is invalid: a {about.kind} may not make one" if written else ""
         return Violation(rule, level, about.title, finding, note=note)
     exemption = made.get(rule.id)
     if exemption is None or exemption.holds(today):

@@ -59,13 +59,13 @@ def mistakes(manifest: Manifest, today: date, longest: int) -> Iterator[Finding]
     """Invalid exceptions, and those for more than `longest` days."""
     for rule, text in _written(manifest):
         if rule not in rules.BY_ID:
-            message = f"names no rule: there is no {shown(rule)}{similar.hint(rule, rules.BY_ID)}"
+            message = f"does not name a rule: there is no {shown(rule)}{similar.hint(rule, rules.BY_ID)}"
             yield Finding(path(rule), message)
         elif (exemption := _parse(text)) is None:
             yield Finding(path(rule), f'must be "until=YYYY-MM-DD; reason", is {text[:80]!r}')
         elif exemption.until - today > timedelta(days=longest):
             latest = today + timedelta(days=longest)
-            message = f"must end within {longest} days, by {latest}, and ends on {exemption.until}"
+            message = f"must end within {longest} days, by {latest}, but ends on {exemption.until}"
             yield Finding(path(rule), message, against="longestException")
 
 

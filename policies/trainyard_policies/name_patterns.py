@@ -42,7 +42,7 @@ PORT: Final = _form(
 )
 """RFC 6335, as Kubernetes uses it for the name of a port."""
 VARIABLE: Final = _form(
-    "[-._a-zA-Z][-._a-zA-Z0-9]*", "letters, digits, '_', '-' and '.', the first no digit", 1024
+    "[-._a-zA-Z][-._a-zA-Z0-9]*", "letters, digits, '_', '-' and '.', the first not a digit", 1024
 )
 """A variable that every shell and every Kubernetes accepts; since 1.34 Kubernetes itself accepts more."""
 FAILURE_RULE: Final = _form(

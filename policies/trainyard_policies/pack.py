@@ -187,7 +187,7 @@ def _exceptions(policies: Policies) -> crossguard.Policy:
 
     return crossguard.ResourceValidationPolicy(
         name="exceptions",
-        description="Exceptions that hold, for whoever reads the preview",
+        description="Valid exceptions, for readers of the preview",
         validate=validate,
         enforcement_level=crossguard.EnforcementLevel.ADVISORY,
         severity=crossguard.Severity.LOW,

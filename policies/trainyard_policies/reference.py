@@ -90,5 +90,5 @@ def _section(rule: About) -> Iterator[str]:
         yield f"**Parameter `{field.alias or name}`.** {descriptions.of(Parameters)[name]}"
         yield ""
     if isinstance(rule, StackRule):
-        yield "Looks at all manifests together: the whole stack in the pack, the given files in `lint`."
+        yield "Checks all manifests together: the whole stack in the pack, the given files in `lint`."
         yield ""

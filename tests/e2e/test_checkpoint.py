@@ -73,7 +73,7 @@ def test_a_failure_that_comes_twice_is_not_tried_a_third_time_and_loses_no_check
     platform.apply(trainjob("alike", 'echo "no such column" >&2; exit 3', "torch-checkpointed"))
     failed = platform.wait_for_condition("alike", "Failed")
     assert failed["reason"] == "SameFailureTwice"
-    assert "attempts 1 and 2 failed alike" in failed["message"]
+    assert "attempts 1 and 2 failed in the same way" in failed["message"]
     assert "no such column" in failed["message"]
     eventually("its pods are gone", lambda: not platform.pods("alike"))
     assert restarts(platform, "alike") == (2, 2)

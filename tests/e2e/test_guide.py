@@ -71,7 +71,7 @@ def follow(guide: str, team_a: Cluster, folder: Path) -> None:
         wanted = next((said for begin, said in SAID.items() if command.startswith(begin)), "")
         assert re.search(wanted, answer.stdout), f"{command}\n{answer.stdout}"
         if created := re.match(r"kubectl create -f (\S+)\.yaml", command):
-            awaited = "Blocked" if "will wait for ever" in answer.stderr else "Complete"
+            awaited = "Blocked" if "will wait forever" in answer.stderr else "Complete"
             team_a.wait_for_condition(created[1], awaited, within=LEARNED)
 
 

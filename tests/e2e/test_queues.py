@@ -181,7 +181,7 @@ def test_a_job_that_can_never_fit_says_why(team_a: Cluster) -> None:
         "kubectl", "create", "-n", "team-a", "-f", "-", stdin=yaml.safe_dump(queued("too-big", "64"))
     )
     asked = "it asks for cpu 64 (1 x 64), and LocalQueue default has at most 1;"
-    assert f"Warning: this job will wait for ever: {asked}" in sent.stderr
+    assert f"Warning: this job will wait forever: {asked}" in sent.stderr
     refused = said(team_a, "too-big", "QuotaReserved", "False")
     assert (
         "insufficient quota for cpu in flavor cpu, previously considered podsets requests (0)"

@@ -116,7 +116,7 @@ def test_a_job_that_never_fits_is_planned_with_the_warning_of_admission(
     planned = trainyard(team_a, "ada", tmp_path, *arguments)
     assert planned.returncode == 0, planned.stderr
     assert "  admission  lets it in, with a warning\n" in planned.stderr
-    assert "this job will wait for ever" in planned.stderr
+    assert "this job will wait forever" in planned.stderr
     job = yaml.safe_load(planned.stdout)
     assert job["spec"]["trainer"]["resourcesPerNode"]["requests"] == {"cpu": "40"}
     assert team_a.list("trainjobs") == []

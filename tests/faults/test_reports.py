@@ -27,7 +27,7 @@ pytestmark = pytest.mark.sandbox
 LABELS = "jobset.sigs.k8s.io"
 API_SERVER = "https://kubernetes.default.svc.cluster.local"
 ANOTHERS, UNKNOWN = "the token belongs to another TrainJob", "the API server does not accept the token"
-NOT_ITS_POD = "the token's pod belongs to no JobSet of this TrainJob"
+NOT_ITS_POD = "the token's pod does not belong to a JobSet of this TrainJob"
 NOT_MEANT = "the token is not meant for {audience}"
 ANSWERS = {
     "of its own pod": (200, ""),

@@ -75,7 +75,7 @@ def test_text_names_the_place_the_rule_and_the_way_out(here: Path):
         1,
         "runtime.yaml:29:25: mandatory: spec.template.spec.replicatedJobs[0].template.spec.template.spec"
         ".containers[0].securityContext.privileged: must not be true [privileges]\n"
-        "    Take the field away. Where a device needs a capability, such as IPC_LOCK for RDMA, make an "
+        "    Remove the field. If a device needs a capability, such as IPC_LOCK for RDMA, make an "
         "exception in a runtime of the catalog. Or run lint --fix.\n",
     )
 
@@ -94,8 +94,8 @@ def test_json_has_everything(here: Path):
         "subject": "ClusterTrainingRuntime good",
         "field": "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0].image",
         "message": "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0].image: "
-        "must not have the tag latest, which is another image tomorrow",
-        "remedy": "Name a version's tag, better its digest.",
+        "must not have the tag latest, which changes over time",
+        "remedy": "Use the tag of a version, or better a digest.",
         "fixable": False,
         "exception": None,
         "docs": "docs/policies/rules.md#image-tag",
@@ -112,8 +112,8 @@ def test_github_annotates_the_line_of_the_path_in_the_repository(here: Path):
     assert out.splitlines()[0] == (
         "::error file=runtimes/a%2Cb/50%25.yaml,line=27,col=23,title=image-tag (mandatory)"
         "::spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0].image: "
-        "must not have the tag latest, which is another image tomorrow. "
-        "Name a version's tag, better its digest."
+        "must not have the tag latest, which changes over time. "
+        "Use the tag of a version, or better a digest."
     )
 
 
@@ -122,8 +122,8 @@ def test_gitlab_gets_the_severity_of_what_refuses_and_a_fingerprint_that_outlive
     tag, digest = json.loads(out)
     assert tag == {
         "description": "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0]"
-        ".image: must not have the tag latest, which is another image tomorrow. "
-        "Name a version's tag, better its digest.",
+        ".image: must not have the tag latest, which changes over time. "
+        "Use the tag of a version, or better a digest.",
         "check_name": "image-tag",
         "fingerprint": tag["fingerprint"],
         "severity": "critical",
@@ -164,7 +164,7 @@ def test_junit_has_a_case_for_each_finding_and_for_each_rule_that_found_nothing(
     assert "must not have the tag latest" in failure.attrib["message"]
     assert failure.text is not None
     assert failure.text.startswith("runtime.yaml:27: spec.")
-    assert failure.text.endswith("\nName a version's tag, better its digest.")
+    assert failure.text.endswith("\nUse the tag of a version, or better a digest.")
     [advice] = cases[1]
     assert advice.tag == "system-out"
     assert {case.attrib["name"] for case in cases[2:]} == {
@@ -200,8 +200,8 @@ def test_sarif_has_every_rule_and_a_result_with_its_region(here: Path):
         "level": "error",
         "message": {
             "text": "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0].image: "
-            "must not have the tag latest, which is another image tomorrow. "
-            "Name a version's tag, better its digest."
+            "must not have the tag latest, which changes over time. "
+            "Use the tag of a version, or better a digest."
         },
         "locations": [
             {
@@ -244,7 +244,7 @@ def test_an_exception_lets_a_finding_through_and_shows_it(here: Path):
         (excepted("until=2026-11-20; soon"), "the exception ended on 2026-11-20"),
         (
             excepted("until=2027-11-20; mine").replace("ClusterTrainingRuntime", "TrainingRuntime"),
-            "the exception does not hold: TrainingRuntime may not make one",
+            "the exception is invalid: a TrainingRuntime may not make one",
         ),
     ],
     ids=["ended", "not by review"],
@@ -455,17 +455,13 @@ def test_a_stack_sets_levels_and_parameters(here: Path, monkeypatch: pytest.Monk
 def test_explain_says_all_about_a_rule():
     assert answered(lint.explain, "node-bounds") == (
         0,
-        "node-bounds: No more nodes, and processes on each, than the platform allows.\n\n"
-        "Why:        A job that asks for more nodes than there can be waits forever, "
-        "with what it holds meanwhile.\n"
-        "Way out:    Ask for 1 or more and for no more than the platform allows, or ask your platform team "
-        "to allow more (policies.parameters.maxNodes and maxProcessesPerNode in the stack file).\n"
-        "Severity:   medium\n"
-        "Levels:     runtimes: mandatory, trainJobs: mandatory\n"
-        "Parameters: maxNodes, maxProcessesPerNode\n"
-        "--fix:      leaves it to you\n"
-        'Exception:  policy.trainyard.dev/node-bounds: "until=YYYY-MM-DD; reason"\n'
-        "More:       docs/policies/rules.md#node-bounds\n",
+        "node-bounds: No more nodes, and processes on each, than the platform allows.\n\nWhy:        A job "
+        "that requests more nodes than can exist waits forever, and keeps its quota.\nWay out:    "
+        "Request at least 1 and no more than the platform allows, or ask your platform team to allow more "
+        "(policies.parameters.maxNodes and maxProcessesPerNode in the stack file).\nSeverity:   "
+        "medium\nLevels:     runtimes: mandatory, trainJobs: mandatory\nParameters: maxNodes, "
+        "maxProcessesPerNode\n--fix:      leaves it to you\nException:  policy.trainyard.dev/node-bounds: "
+        '"until=YYYY-MM-DD; reason"\nMore:       docs/policies/rules.md#node-bounds\n',
         "",
     )
     code, out, err = answered(lint.explain, "node-bound")
@@ -546,7 +542,7 @@ def test_what_a_stack_puts_into_a_runtime_of_the_catalog_is_told_at_the_stacks_l
     assert (code, found) == (
         1,
         [
-            ("image-tag", 6, "must not have the tag latest, which is another image tomorrow"),
+            ("image-tag", 6, "must not have the tag latest, which changes over time"),
             ("image-digest", 6, "should be named by its digest, is ghcr.io/kubeflow/train:latest"),
             ("resource-bounds", 7, too_much),
         ],

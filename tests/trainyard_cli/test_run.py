@@ -300,11 +300,11 @@ def test_a_generated_name_that_is_taken_meanwhile_is_generated_again(run: Answer
 
 def test_what_admission_answers_is_in_the_plan(run: Answer) -> None:
     api = Cluster()
-    api.warnings = ['this job will wait for ever: it asks for \\"much\\"']
+    api.warnings = ['this job will wait forever: it asks for \\"much\\"']
     _, out, _ = run(api, *WORDS, dry_run=True)
     assert out.endswith(
         "  admission  lets it in, with a warning\n"
-        '             this job will wait for ever: it asks for "much"\n'
+        '             this job will wait forever: it asks for "much"\n'
     )
     denied = 'admission webhook "validator.trainjob.trainer.kubeflow.org" denied the request: spec: Forbidden'
     api.refuse_next("POST", "/trainjobs", status(403, "Forbidden", denied))

@@ -182,11 +182,11 @@ def test_a_runtime_that_verify_would_refuse_is_not_written_and_its_way_out_is_sa
     code, out, err = answered(runtimes_new.run, "mine", **options)
     assert (code, out, (folder / "lightning").exists()) == (2, "", False)
     assert err == (
-        "runtimes/lightning/mine.yaml is not written, because verify would refuse it:\n"
-        "  metadata.labels[trainer.kubeflow.org/framework]: must be torch or torchtune or trl for the policy "
+        "runtimes/lightning/mine.yaml is not written, because verify would refuse it:\n  "
+        "metadata.labels[trainer.kubeflow.org/framework]: must be torch or torchtune or trl for the policy "
         "torch, or one of policies.parameters.frameworks; is lightning. Set spec.mlPolicy to the framework's "
-        "policy, call the trainer step's ReplicatedJob node, and for MPI have a launcher as trainer step "
-        "beside it. Add a framework of your own to policies.parameters.frameworks. (on prod)\n"
+        "policy, call the trainer step's ReplicatedJob node, and for MPI add a launcher as trainer step. Add "
+        "your own framework to policies.parameters.frameworks. (on prod)\n"
     )
 
 

@@ -88,7 +88,7 @@ def test_a_job_that_is_sent_suspended_to_a_queue_is_warned_about(call):
     text = text.replace("spec: {", "spec: {suspend: true, ")
     code, answer, _ = call(text)
     [warning] = answer["warnings"]
-    assert (code, warning[:61]) == (0, "spec.suspend: is true, so this job waits, though queue resear")
+    assert (code, warning[:61]) == (0, "spec.suspend: is true, so this job waits, even if queue resea")
 
 
 def test_what_was_not_tried_is_said_of_what_would_be_admitted(tmp_path):

@@ -200,7 +200,7 @@ def test_a_trainjob_that_cannot_be_deleted_again_is_told() -> None:
     api.refuse_next("DELETE", f"{JOBS}/tj", status(403, "Forbidden", "never"))
     assert refusal(api) == (
         "TrainJob tj: its workspace could not be sent: 403 Forbidden: no; TrainJob tj could not be deleted "
-        "again (403 Forbidden: never), and its pods will wait for the workspace: "
+        "(403 Forbidden: never), and its pods will wait for the workspace: "
         "`kubectl delete trainjob tj -n team`"
     )
 

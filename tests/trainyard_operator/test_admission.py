@@ -119,7 +119,7 @@ def test_a_trainjob_that_its_queue_can_never_admit_is_let_in_with_a_warning() ->
             "uid": "review-uid",
             "allowed": True,
             "warnings": [
-                "this job will wait for ever: there is no LocalQueue nowhere in namespace team; correct "
+                "this job will wait forever: there is no LocalQueue nowhere in namespace team; correct "
                 "the label kueue.x-k8s.io/queue-name, or ask the platform team for a queue in this namespace"
             ],
         }
@@ -334,13 +334,15 @@ def test_the_rules_refuse_warn_and_let_pass() -> None:
             "registries": ["docker.io/library", "registry.example.com"],
         }
         policies = Policies.model_validate({"levels": PLAIN, "parameters": parameters})
-        moves = "image-tag: spec.trainer.image: must not have the tag latest, which is another image tomorrow"
+        moves = "image-tag: spec.trainer.image: must not have the tag latest, which changes over time"
         async with FakeApi().client() as client, webhooks(client, policies=policies) as hooks:
             let_pass = {"uid": "review-uid", "allowed": True}
             day = date.today() + timedelta(days=300)
             good, over = f"until={day}; for now", "until=2020-01-01; for now"
             holds = f"{moves}, excepted until {day}: for now"
-            ended = f"{moves} (the exception ended on 2020-01-01). Name a version's tag, better its digest."
+            ended = (
+                f"{moves} (the exception ended on 2020-01-01). Use the tag of a version, or better a digest."
+            )
             for exception, warning in ((good, holds), (over, ended)):
                 answer = await hooks.ask(f"{POLICIES}trainjob", excepted(image_tag=exception))
                 assert answer == {**let_pass, "warnings": [warning], "auditAnnotations": {"advice": warning}}
@@ -353,7 +355,7 @@ def test_the_rules_refuse_warn_and_let_pass() -> None:
                 403,
                 "; ".join(
                     f"exception-form: metadata.annotations[policy.trainyard.dev/{rule}]: "
-                    f"names no rule: there is no {rule}. {remedy}"
+                    f"does not name a rule: there is no {rule}. {remedy}"
                     for rule in ("never", "nothing")
                 ),
             )
@@ -544,8 +546,8 @@ def test_nobody_keeps_the_api_server_busy_with_trials_and_the_log_says_once_that
 
     run(test)
     assert [line.getMessage() for line in caplog.records if line.levelname == "WARNING"] == [
-        "Jobs are not checked before they are created: more than 20 dry runs a second are asked for; see who "
-        "sends TrainJobs and runtimes, and who reaches the webhook's port"
+        "Jobs are not checked before they are created: more than 20 dry runs per second are requested; "
+        "check who sends TrainJobs and runtimes, and who connects to the webhook's port"
     ]
 
 

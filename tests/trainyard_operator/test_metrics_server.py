@@ -206,7 +206,7 @@ def test_while_the_api_server_does_not_say_nobody_reads_and_it_is_asked_again(
     async def test() -> None:
         async with scene() as s:
             s.api.refuse_next("POST", ACCESS, status(500, "InternalError", "etcd is away"))
-            text = "could not ask the API server whether you may read metrics, try again\n"
+            text = "could not query the API server whether you may read metrics, try again\n"
             assert await s.get() == (503, text)
             assert s.retry_after == "1"
             assert (await s.get())[0] == 200

@@ -195,7 +195,7 @@ def test_the_trainjobs_image_reaches_launcher_and_nodes_where_the_runtime_has_on
 
 def test_it_reaches_the_trainers_step_alone_where_they_differ_and_the_user_is_told():
     said = (
-        "spec.trainer.image: reaches only the pods of launcher: node keeps i, since the runtime has "
+        "spec.trainer.image: applies only to pods of launcher: node keeps i, since the runtime has "
         "different images for them"
     )
     assert images("mine", "i", "j") == (["mine", "i"], (said,))

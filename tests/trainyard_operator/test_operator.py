@@ -111,8 +111,8 @@ def test_a_replica_to_which_the_api_server_says_nothing_is_not_ready_and_in_the_
             for watch in (running.jobsets, running.sweep):
                 watch.heard -= 200
             assert [reason.rsplit(" for ", 1)[0] for reason in running.unready()] == [
-                "the API server has said nothing about JobSets",
-                "the API server has said nothing about TrainJobs and runtimes",
+                "the API server has sent nothing about JobSets",
+                "the API server has sent nothing about TrainJobs and runtimes",
             ]
             assert running.dead() == []
             running.jobsets.heard -= 500

@@ -163,7 +163,7 @@ def test_a_job_that_can_never_run_is_let_in_with_a_warning() -> None:
     )
     small = queues(pool("q", a=cpu("1")))
     warning = (
-        "this job will wait for ever: it asks for cpu 128 (2 x 64), and LocalQueue default has at most 1; "
+        "this job will wait forever: it asks for cpu 128 (2 x 64), and LocalQueue default has at most 1; "
         + LESS
     )
     assert validate(job, None, rt, queues=small, settings=JOBSETS) == Answer((warning,))
@@ -197,8 +197,8 @@ def test_a_command_that_makes_an_elastic_runtime_rigid_is_warned_of(
     node = [{"name": "node", "image": "i", "command": ["sh", "-c", command]}]
     elastic = runtime({"numNodes": 1, "torch": {}}, [replicated_job(containers=node)])
     warning = (
-        "spec.trainer.command: takes the place of what makes rt elastic, so this job ends with its first "
-        "lost node: give the script as spec.trainer.args, without torchrun"
+        "spec.trainer.command: replaces the command that makes rt elastic, so this job fails when it loses a "
+        "node: give the script as spec.trainer.args, without torchrun"
     )
     expected = Answer((warning,)) if is_warned else Answer()
     assert validate(trainjob({"trainer": trainer}), None, elastic) == expected

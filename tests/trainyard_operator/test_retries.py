@@ -120,7 +120,7 @@ def test_what_is_no_number_or_more_than_the_runtime_allows_is_refused(
     [error] = validate(asking(number), None, rt).errors
     assert str(error) == (
         f'{FIELD}: Invalid value: "{number}": must be {allowed}: '
-        'ClusterTrainingRuntime "rt" restarts what failed no more often'
+        'ClusterTrainingRuntime "rt" allows no more restarts'
     )
 
 
@@ -220,7 +220,7 @@ def test_a_number_that_a_newer_runtime_does_not_allow_blocks_the_job_and_says_so
     assert (blocked["reason"], blocked["message"]) == (
         "RuntimeInvalid",
         f'no JobSet can be built from ClusterTrainingRuntime "rt": {FIELD}: Invalid value: "4": must be a '
-        'whole number from 0 to 3: ClusterTrainingRuntime "rt" restarts what failed no more often; '
+        'whole number from 0 to 3: ClusterTrainingRuntime "rt" allows no more restarts; '
         "correct the runtime or the TrainJob",
     )
 

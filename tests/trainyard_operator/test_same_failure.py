@@ -64,10 +64,11 @@ COUNTED: tuple[Json, ...] = (
     {"name": "node", "ready": 0, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0},
 )
 MESSAGE = (
-    "attempts 1 and 2 failed alike, so there is no other: rank 5 (node 1) failed first: exit code 1, "
-    "container node of pod tj-node-0-1-abcd1 on node n1: KeyError: 'label' (/workspace/train.py:3); "
-    "correct what failed and create the TrainJob again, or, to have it tried again whatever it ends with, "
-    "create it with the annotation trainyard.dev/max-restarts"
+    "attempts 1 and 2 failed in the same way, so there is no further attempt: "
+    "rank 5 (node 1) failed first: exit code 1, "
+    "container node of pod tj-node-0-1-abcd1 on node n1: KeyError: 'label' (/workspace/train.py:3); correct "
+    "what failed and create the TrainJob again, or, to retry it after any failure, create it with the "
+    "annotation trainyard.dev/max-restarts"
 )
 FAILED = {
     "type": "Failed",
@@ -127,7 +128,9 @@ def test_of_more_attempts_the_last_two_count() -> None:
     ends = (end(0, 10, f"{TRACEBACK}OSError: busy\n"), end(1, 70), end(2, 130))
     plan = look(*ends, js=restarted(3), now=at(131))
     assert stops(plan)
-    assert plan.events[0].message.startswith("attempts 2 and 3 failed alike, so there is no other: node 1 ")
+    assert plan.events[0].message.startswith(
+        "attempts 2 and 3 failed in the same way, so there is no further attempt: node 1 "
+    )
 
 
 def test_an_attempt_that_still_goes_on_has_not_failed() -> None:

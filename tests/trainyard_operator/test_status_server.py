@@ -373,7 +373,7 @@ EARLIER = {
     "uid": "earlier",
     "controller": True,
 }
-NOT_ITS_POD = "the token's pod belongs to no JobSet of this TrainJob"
+NOT_ITS_POD = "the token's pod does not belong to a JobSet of this TrainJob"
 REFUSED: dict[str, tuple[Callable[[Any], Any], Any, int]] = {
     "the token of another job's pod": (
         lambda s: (s.add("other"), s.pod("other"))[1],

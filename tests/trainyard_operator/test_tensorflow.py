@@ -150,8 +150,8 @@ def test_a_tf_config_of_the_trainjobs_own_is_kept_and_that_is_said() -> None:
     rt = labelled({"numNodes": 1})
     assert env(job, rt) == [{"name": "A", "value": "1"}, OWN]
     assert validate(job, None, rt).warnings == (
-        "spec.trainer.env[1]: TF_CONFIG stays as it is, so nothing here tells a node of the others: leave it "
-        "out, and each node gets its own",
+        "spec.trainer.env[1]: TF_CONFIG stays as it is, so a node does not know the others: leave it out, "
+        "and each node gets its own",
     )
 
 

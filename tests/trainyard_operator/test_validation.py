@@ -127,8 +127,8 @@ ELASTIC = trainjob(annotations={"kueue.x-k8s.io/elastic-job": "true"})
 def test_quota_that_would_grow_and_shrink_with_a_job_is_a_warning_when_it_is_sent():
     rt = runtime({})
     assert validate(ELASTIC, None, rt).warnings == (
-        "metadata.annotations[kueue.x-k8s.io/elastic-job]: Kueue knows no elastic TrainJob: it starts when "
-        "there is quota for all of its nodes, and keeps that until it ends",
+        "metadata.annotations[kueue.x-k8s.io/elastic-job]: Kueue does not support elastic TrainJobs: the job "
+        "starts when there is quota for all of its nodes, and keeps this quota until it ends",
     )
     rigid = trainjob(annotations={"kueue.x-k8s.io/elastic-job": "false"})
     assert validate(ELASTIC, ELASTIC, rt).warnings == validate(rigid, None, rt).warnings == ()
@@ -139,7 +139,7 @@ HELD = {"kueue.x-k8s.io/admission-gated-by": "trainyard.dev/sent-suspended"}
 SUSPENDED = trainjob({"suspend": True}, labels=QUEUED)
 OF_JOBSETS, OF_TRAINJOBS = (replace(DEFAULT_SETTINGS, queue_holds_jobset=holds) for holds in (True, False))
 WAITS = (
-    "spec.suspend: is true, so this job waits, though queue research has room, until kubectl patch trainjob "
+    "spec.suspend: is true, so this job waits, even if queue research has room, until kubectl patch trainjob "
     """tj --type=merge -p '{"spec":{"suspend":false}}'; a queue needs no suspend: true""",
 )
 

@@ -116,7 +116,7 @@ BROKEN = [
         id="no policy",
         edit=replace("\n  mlPolicy:\n    numNodes: 1\n    torch: {}", ""),
         line=line_of("spec:"),
-        message="spec.mlPolicy: must be there, at least with numNodes",
+        message="spec.mlPolicy: must be set, at least with numNodes",
     ),
     Broken(
         id="no trainer",

@@ -130,4 +130,4 @@ def test_a_rule_that_finds_too_much_says_so():
     found = [v.finding for v in engine.check(value, TODAY) if v.rule.id == "name-form"]
     assert len(found) == MOST + 1
     assert found[-1] == engine.MORE
-    assert engine.MORE.message == "finds more than the 50 places that are named"
+    assert engine.MORE.message == "finds more than the 50 reported places"

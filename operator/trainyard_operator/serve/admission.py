@@ -418,7 +418,7 @@ class WebhookServer(TlsServer):
             answer = admission_review.denied(request, error.errors)
         except ApiError as error:
             logger.warning("admission of %s %s/%s: %s", kind, request.namespace, request.name, error)
-            message = f"what the {kind} refers to cannot be read now, try again: {error}"
+            message = f"the objects that the {kind} references cannot be read now, try again: {error}"
             answer = admission_review.refused(request, 503, "ServiceUnavailable", message)
         outcome = "allowed" if answer["response"]["allowed"] else "denied"
         return web.Response(body=msgspec.json.encode(answer), content_type="application/json"), outcome

@@ -83,7 +83,7 @@ def signed_again(issued: Issued, names: Sequence[str], now: datetime) -> Issued:
         authorities = x509.load_pem_x509_certificates(issued.authorities)
         key = certificates.key_of(issued.authority_key)
         if key.public_key() != authorities[0].public_key():
-            raise ValueError("the authority's key is another's")
+            raise ValueError("the authority's key does not match")
         if not authorities[0].not_valid_before_utc <= now < authorities[0].not_valid_after_utc:
             raise ValueError("the authority is not valid now")
     except (ValueError, IndexError, TypeError) as error:
@@ -120,9 +120,9 @@ def _renewed(issued: Issued, names: Iterable[str], now: datetime) -> Issued | No
     authority_key = certificates.key_of(issued.authority_key)
     serving_key = certificates.key_of(issued.key)
     if authority_key.public_key() != authorities[0].public_key():
-        raise ValueError("the authority's key is another's")
+        raise ValueError("the authority's key does not match")
     if serving_key.public_key() != chain[0].public_key():
-        raise ValueError("the serving key is another's")
+        raise ValueError("the serving key does not match")
     served = _names(chain[0])
     all_names = sorted({*names, *served})
     cross = chain[1:]

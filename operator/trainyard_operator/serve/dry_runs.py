@@ -146,8 +146,8 @@ class Trials:
         if now >= self._tell_again:
             self._tell_again = now + TELL_AGAIN
             logger.warning(
-                "Jobs are not checked before they are created: more than %g dry runs a second are asked for; "
-                "see who sends TrainJobs and runtimes, and who reaches the webhook's port",
+                "Jobs are not checked before they are created: more than %g dry runs per second are "
+                "requested; check who sends TrainJobs and runtimes, and who connects to the webhook's port",
                 QPS,
             )
 

@@ -90,7 +90,7 @@ class MetricsServer(TlsServer):
             why = str(error) or "timed out"
             logger.warning("metrics: could not check whether a reader may read them: %s", why)
             answer = _refusal(
-                503, "could not ask the API server whether you may read metrics, try again", 1.0
+                503, "could not query the API server whether you may read metrics, try again", 1.0
             )
         if self.closing:
             answer.force_close()

@@ -104,4 +104,4 @@ def _controller(child: dict[str, Any], kind: Resource) -> dict[str, str] | None:
 
 
 def _belongs_to_none() -> RefusedTokenError:
-    return RefusedTokenError(403, "the token's pod belongs to no JobSet of this TrainJob")
+    return RefusedTokenError(403, "the token's pod does not belong to a JobSet of this TrainJob")

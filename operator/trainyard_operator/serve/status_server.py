@@ -144,7 +144,7 @@ class StatusServer(TlsServer):
             except RetryError:
                 continue  # the cache has the newer one now
             return key in self._cache.trainjobs
-        raise RetriableError("others keep writing the TrainJob's status")
+        raise RetriableError("other clients keep writing the TrainJob's status")
 
 
 async def _body(request: web.Request) -> bytes | None:

@@ -44,16 +44,16 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
                 yield Finding(path.key(name), message, against="pools")
             elif all(offer.nano < requested.nano for offer in offers.values()):
                 most = ", ".join(f"{pool} has {offer}" for pool, offer in sorted(offers.items()))
-                message = f"must fit a node of a pool: {requested} are asked for, {most}"
+                message = f"must fit a node of a pool: {requested} are requested, {most}"
                 against = f"pools.{next(iter(offers))}" if len(offers) == 1 else "pools"
                 yield Finding(path.key(name), message, against=against)
 
 
 RULE = Rule(
     id="accelerator-fit",
-    title="A node of some pool has the accelerators that are asked for",
+    title="A node of some pool has the requested accelerators",
     why="A pod that asks for more devices than any node has stays pending forever.",
-    remedy="Ask for what a node of one of the stack's pools has, and for more nodes instead.",
+    remedy="Request no more than a node of one of the stack's pools has, and use more nodes instead.",
     severity=Severity.HIGH,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
     parameters=("pools",),

@@ -1,4 +1,4 @@
-"""Nothing that has to happen is left to a chart's hooks."""
+"""No required step depends on a chart's hooks."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tup
 
 RULE = StackRule(
     id="chart-hooks",
-    title="Nothing that has to happen is left to a chart's hooks",
+    title="No required step depends on a chart's hooks",
     why="Pulumi's helm.v4.Chart runs no hooks: the Job that creates a certificate or moves data is left out, "
     "without a warning, and the chart waits for it forever.",
-    remedy="Install the chart with helm.v3.Release, which runs its hooks, or make what the hook does a "
-    "resource of the component and switch the hook off in the chart's values.",
+    remedy=(
+        "Install the chart with helm.v3.Release, which runs its hooks, or declare the hook's objects as "
+        "resources of the component and turn the hook off in the chart's values."
+    ),
     severity=Severity.HIGH,
     levels={Subject.STACK: Level.MANDATORY},
     check=check,

@@ -60,7 +60,7 @@ RULE = Rule(
     id="claim-access",
     title="A claim under a step of several nodes can be mounted by several nodes",
     why="A ReadWriteOnce claim is mounted by one node: pods on the others never start.",
-    remedy="Ask for accessModes [ReadWriteMany] and the storage role `shared` (annotation "
+    remedy="Request accessModes [ReadWriteMany] and the storage role `shared` (annotation "
     f"{names.STORAGE_ANNOTATION}), or for one node.",
     severity=Severity.HIGH,
     levels={Subject.RUNTIMES: Level.MANDATORY},

@@ -1,4 +1,4 @@
-"""A CRD outlives whatever has installed it."""
+"""A CRD outlives the installation that created it."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tup
 
 RULE = StackRule(
     id="crds-retained",
-    title="A CRD outlives whatever has installed it",
-    why="With a CRD the API server deletes every object of its kind: all TrainJobs, queues or JobSets, and "
-    "with them everything that runs.",
-    remedy=f"Set the annotation {names.HELM_RESOURCE_POLICY}: {names.HELM_KEEP}, by which Helm and Pulumi's "
-    "helm.v4.Chart leave it behind; a resource of a program of your own needs retain_on_delete besides.",
+    title="A CRD outlives the installation that created it",
+    why=(
+        "When a CRD is deleted, the API server deletes every object of its kind: all TrainJobs, queues or "
+        "JobSets, and with them all running pods."
+    ),
+    remedy=f"Set the annotation {names.HELM_RESOURCE_POLICY}: {names.HELM_KEEP}, with which Helm and "
+    "Pulumi's helm.v4.Chart do not delete it. A resource of your own program also needs retain_on_delete.",
     severity=Severity.CRITICAL,
     levels={Subject.STACK: Level.MANDATORY},
     check=check,

@@ -1,4 +1,4 @@
-"""No TrainJob starts on a runtime that is going away."""
+"""No TrainJob uses a deprecated runtime."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tup
 
 RULE = StackRule(
     id="deprecated-runtime",
-    title="No TrainJob starts on a runtime that is going away",
+    title="No TrainJob uses a deprecated runtime",
     why="A deprecated runtime is removed in a later release; a TrainJob that names it then is refused.",
-    remedy="Move to the runtime that the deprecated one names in its comment.",
+    remedy="Use the successor that the runtime names in its header.",
     severity=Severity.LOW,
     levels={Subject.STACK: Level.ADVISORY},
     check=check,

@@ -8,8 +8,8 @@ from ..subject import Subject
 RULE = Rule(
     id="exception-due",
     title="An exception does not end within 60 days",
-    why="On the day after it ends the manifest is refused, in whichever pull request comes next.",
-    remedy="Remove what needs the exception, or decide again and write a later date.",
+    why="On the day after its end, the manifest is refused in the next pull request.",
+    remedy="Remove the need for the exception, or decide again and set a later date.",
     severity=Severity.LOW,
     levels={Subject.RUNTIMES: Level.ADVISORY, Subject.TRAINJOBS: Level.ADVISORY},
     check=nothing,

@@ -7,8 +7,8 @@ from ..subject import Subject
 
 RULE = Rule(
     id="exception-form",
-    title="An exception names a rule, the day it ends, which is not far off, and its reason",
-    why="An exception without an end or a reason, or one forever, drops a rule without a decision.",
+    title="An exception names a rule, an end date in the near future, and a reason",
+    why="An exception without an end or a reason turns off a rule without a decision.",
     remedy='Write policy.trainyard.dev/<rule-id>: "until=YYYY-MM-DD; reason", or remove the annotation.',
     severity=Severity.MEDIUM,
     parameters=("longest_exception",),

@@ -8,7 +8,7 @@ from ..subject import Subject
 RULE = Rule(
     id="exception-unused",
     title="An exception has an effect",
-    why="One that has no effect today can let through tomorrow what nobody has decided to allow.",
+    why="An exception without an effect today may later allow something that nobody has decided.",
     remedy="Remove the annotation.",
     severity=Severity.LOW,
     levels={Subject.RUNTIMES: Level.ADVISORY, Subject.TRAINJOBS: Level.ADVISORY},

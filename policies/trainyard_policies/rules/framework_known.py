@@ -25,7 +25,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 
 RULE = Rule(
     id="framework-known",
-    title="A runtime's framework is one that is known",
+    title="A runtime's framework is a known one",
     why="The Kubeflow SDK lists runtimes by this name, and people choose by it: nobody finds one that is "
     "misspelled.",
     remedy="Write one of the known frameworks, or add yours to policies.parameters.frameworks.",

@@ -1,4 +1,4 @@
-"""Training pods keep off the host: its namespaces, paths and ports."""
+"""Training pods do not use the host's namespaces, paths and ports."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def _paths(job: ReplicatedJob) -> Iterator[Finding]:
     path = job.pod_path.child("volumes")
     for position, volume in enumerate(json_reader.named_objects(job.pod.get("volumes"), path)):
         if volume.get("hostPath") is not None:
-            yield Finding(path.index(position).child("hostPath"), "must be another kind of volume")
+            yield Finding(
+                path.index(position).child("hostPath"), "must not be a hostPath: use an emptyDir or a claim"
+            )
 
 
 def _ports(container: Container) -> Iterator[Finding]:
@@ -47,11 +49,11 @@ def _ports(container: Container) -> Iterator[Finding]:
 
 RULE = Rule(
     id="host-access",
-    title="Training pods keep off the host: its namespaces, paths and ports",
+    title="Training pods do not use the host's namespaces, paths and ports",
     why="A pod in the host's namespaces or files reads other tenants' traffic and data, and the "
     "node's credentials.",
     remedy="Leave out hostNetwork, hostPID, hostIPC and hostPort; use an emptyDir or a claim instead of a "
-    "hostPath. Where fast networks need the host's, make an exception in a runtime of the catalog.",
+    "hostPath. If a fast network needs the host's network, make an exception in a runtime of the catalog.",
     severity=Severity.CRITICAL,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
     fixes=True,

@@ -31,8 +31,10 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 RULE = Rule(
     id="image-digest",
     title="Images are named by their digest",
-    why="A tag can be moved to other bytes, a digest cannot. It is advice as shipped, because a digest that "
-    "nobody has computed from the bytes would be an invention.",
+    why=(
+        "A tag can move to another image, a digest cannot. By default this is advice, because only the "
+        "registry knows the digest."
+    ),
     remedy="Append the digest that your registry shows for the tag: image:tag@sha256:...",
     severity=Severity.MEDIUM,
     levels={Subject.RUNTIMES: Level.ADVISORY, Subject.TRAINJOBS: Level.ADVISORY},

@@ -1,4 +1,4 @@
-"""Images say which version they are."""
+"""Images have a version."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
         image = images.parse(container.image)
         path = container.path.child("image")
         if image.digest is None and image.tag is None:
-            yield Finding(path, f"must have a tag or a digest: {container.image!r} is whatever is latest")
+            yield Finding(path, f"must have a tag or a digest: {container.image!r} means the tag latest")
         elif image.digest is None and image.tag == "latest":
-            yield Finding(path, "must not have the tag latest, which is another image tomorrow")
+            yield Finding(path, "must not have the tag latest, which changes over time")
 
 
 RULE = Rule(
     id="image-tag",
-    title="Images say which version they are",
-    why="What `latest` is changes without anybody's review, and two nodes of one job may run two versions.",
-    remedy="Name a version's tag, better its digest.",
+    title="Images have a version",
+    why="The image behind `latest` changes without review, and nodes of one job may run different versions.",
+    remedy="Use the tag of a version, or better a digest.",
     severity=Severity.HIGH,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.ADVISORY},
     check=check,

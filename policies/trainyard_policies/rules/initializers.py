@@ -29,7 +29,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
         container = job.container(job.step)
         if container is None:
             at = job.pod_path.child("containers")
-            yield Finding(at, f"must have a container {job.step!r}, as the step of that name")
+            yield Finding(at, f"must have a container named {job.step!r}, like the step")
             continue
         yield from _volume(workload, job, container)
         yield from _waiting(workload, job)
@@ -104,8 +104,10 @@ def _reaches(workload: Workload, trainer: ReplicatedJob, initializer: str) -> bo
 RULE = Rule(
     id="initializers",
     title="Initializers have their container and volume, and the trainer waits for them",
-    why="A TrainJob's initializer goes into the container named like the step; what it loads is found "
-    "by the trainer only in the volume `initializer`, and only once loading is complete.",
+    why=(
+        "A TrainJob's initializer settings apply to the container named like the step. The trainer finds the "
+        "data only in the volume `initializer`, and only after the step is complete."
+    ),
     remedy="Name the container dataset-initializer or model-initializer like its step, mount the volume "
     f"{names.INITIALIZER_VOLUME} in it and in the trainer's container, and let the trainer depend on it "
     "with status Complete.",

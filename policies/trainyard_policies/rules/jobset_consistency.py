@@ -91,7 +91,9 @@ def _failure(policy: Json, at: FieldPath, jobs: Sequence[str]) -> Iterator[Findi
         reasons = path.child("onJobFailureReasons")
         for index, reason in enumerate(json_reader.texts(rule.get("onJobFailureReasons"), reasons)):
             if reason not in _REASONS:
-                yield Finding(reasons.index(index), f"must be why a Job fails{among(reason, _REASONS)}")
+                yield Finding(
+                    reasons.index(index), f"must be a reason of a failed Job{among(reason, _REASONS)}"
+                )
         yield from _targets(rule, path, jobs)
 
 
@@ -99,7 +101,7 @@ def _rule_name(name: str, at: FieldPath, first: int, position: int) -> Iterator[
     if not FAILURE_RULE.fits(name):
         yield Finding(at, f"{FAILURE_RULE.sentence}, is {json_reader.shown(name)}")
     if first != position:
-        yield Finding(at, f"must be of one rule: rules[{first}] has it too")
+        yield Finding(at, f"must be unique: rules[{first}] has the same name")
 
 
 def _targets(policy: Json, at: FieldPath, jobs: Sequence[str]) -> Iterator[Finding]:
@@ -129,10 +131,10 @@ def _coordinator(coordinator: Json | None, jobs: dict[str, Json]) -> Iterator[Fi
 
 RULE = Rule(
     id="jobset-consistency",
-    title="What a JobSet's policies name is there, and of exclusive choices one is made",
+    title="References in a JobSet's policies exist, and exclusive settings are not combined",
     why="Trainer's API accepts such a runtime, and JobSet refuses the JobSet of each TrainJob on it: the "
     "TrainJob is Blocked, and no pod of it ever runs. Two gang schedulers wait for each other's PodGroup.",
-    remedy="Name a ReplicatedJob of the template, and keep one of the choices.",
+    remedy="Name a ReplicatedJob of the template, and keep only one of the exclusive settings.",
     severity=Severity.HIGH,
     levels={Subject.RUNTIMES: Level.MANDATORY},
     check=check,

@@ -49,7 +49,7 @@ def missing(workload: Workload) -> Iterator[Finding]:
     policy = KNOWN.get(workload.labels.get(names.FRAMEWORK_LABEL, ""))
     least: dict[str, Any] = {"numNodes": 1} | ({policy: {}} if policy else {})
     edits = (Edit(PATH, least),) if policy != "mpi" else ()
-    yield Finding(PATH, "must be there, at least with numNodes", edits)
+    yield Finding(PATH, "must be set, at least with numNodes", edits)
 
 
 def _framework(
@@ -97,9 +97,10 @@ RULE = Rule(
     title="The ML policy fits the ReplicatedJobs and the framework",
     why="The policy decides which environment, ports and hosts the nodes get. With the wrong one, or with "
     "a job of another name, the nodes never find each other.",
-    remedy="Set spec.mlPolicy to the framework's policy, call the trainer step's ReplicatedJob node, and for "
-    "MPI have a launcher as trainer step beside it. Add a framework of your own to "
-    "policies.parameters.frameworks.",
+    remedy=(
+        "Set spec.mlPolicy to the framework's policy, call the trainer step's ReplicatedJob node, and for "
+        "MPI add a launcher as trainer step. Add your own framework to policies.parameters.frameworks."
+    ),
     severity=Severity.HIGH,
     levels={Subject.RUNTIMES: Level.MANDATORY},
     parameters=("frameworks",),

@@ -68,9 +68,11 @@ def _is_key(key: str) -> bool:
 
 RULE = Rule(
     id="name-form",
-    title="Names and labels are ones that Kubernetes takes",
-    why="The API server checks only the object's own: with a wrong one inside, it accepts the TrainJob, "
-    "and then refuses its JobSet or its pods.",
+    title="Names and labels are valid in Kubernetes",
+    why=(
+        "The API server checks only the object's own name and labels. It accepts an invalid name inside, and "
+        "later refuses the JobSet or the pods."
+    ),
     remedy="Write names in lower case letters, digits and '-', label values without spaces or '/', and keys "
     "as prefix/name.",
     severity=Severity.MEDIUM,

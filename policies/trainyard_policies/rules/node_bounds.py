@@ -38,9 +38,11 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 RULE = Rule(
     id="node-bounds",
     title="No more nodes, and processes on each, than the platform allows",
-    why="A job that asks for more nodes than there can be waits forever, with what it holds meanwhile.",
-    remedy="Ask for 1 or more and for no more than the platform allows, or ask your platform team to allow "
-    "more (policies.parameters.maxNodes and maxProcessesPerNode in the stack file).",
+    why="A job that requests more nodes than can exist waits forever, and keeps its quota.",
+    remedy=(
+        "Request at least 1 and no more than the platform allows, or ask your platform team to allow more "
+        "(policies.parameters.maxNodes and maxProcessesPerNode in the stack file)."
+    ),
     severity=Severity.MEDIUM,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
     parameters=("max_nodes", "max_processes_per_node"),

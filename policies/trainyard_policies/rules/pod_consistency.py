@@ -80,7 +80,7 @@ def _mounts(job: ReplicatedJob, volumes: Sequence[str]) -> Iterator[Finding]:
             if path in seen:
                 yield Finding(
                     at.index(position).child("mountPath"),
-                    f"must be mounted once: {json_reader.shown(path)} is twice",
+                    f"must be unique: {json_reader.shown(path)} is mounted twice",
                 )
             seen.add(path)
 
@@ -105,7 +105,8 @@ def _names(job: ReplicatedJob) -> Iterator[Finding]:
             first[container.name] = place
         elif first[container.name].partition("[")[0] != place.partition("[")[0]:  # else the list is malformed
             yield Finding(
-                container.path.child("name"), f"must be of one container: {first[container.name]} has it too"
+                container.path.child("name"),
+                f"must be unique: {first[container.name]} has the same name",
             )
 
 
@@ -115,7 +116,7 @@ def _ports(container: Container) -> Iterator[Finding]:
     for position, port in enumerate(json_reader.objects(container.value.get("ports"), at)):
         name = json_reader.text(port.get("name"), at.index(position).child("name"))
         if name and name in seen:
-            yield Finding(at.index(position).child("name"), f"must be of one port: {name} is of two")
+            yield Finding(at.index(position).child("name"), f"must be unique: two ports are named {name}")
         seen.add(name or "")
 
 
@@ -165,10 +166,10 @@ def _one_of(value: Json, choices: Sequence[str], path: FieldPath, noun: str) -> 
 
 RULE = Rule(
     id="pod-consistency",
-    title="What a pod's parts name is there, and no two of them contradict each other",
+    title="References within a pod exist, and its parts do not contradict each other",
     why="The API server accepts such a runtime, and Kubernetes refuses what is built from it: the TrainJob "
     "is admitted and holds its quota, and no pod of it ever runs.",
-    remedy="Name what is declared, declare it once, and request no more than the limit.",
+    remedy="Reference only declared names, declare each name once, and request no more than the limit.",
     severity=Severity.HIGH,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
     check=check,

@@ -1,4 +1,4 @@
-"""A pod ends soon after it is told to."""
+"""A pod terminates soon after its deletion."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _finalizers(template: Json, path: FieldPath) -> Iterator[Finding]:
 
 RULE = Rule(
     id="pod-end",
-    title="A pod ends soon after it is told to",
+    title="A pod terminates soon after its deletion",
     why="Whoever is to get its quota, and whoever drains its node, waits for the pod. A process may ignore "
     "the signal to end until terminationGracePeriodSeconds have passed; and a pod with a finalizer stays "
     "after its TrainJob is deleted, until somebody removes the finalizer, which a data scientist may not.",

@@ -101,7 +101,7 @@ def _labels(labels: Json) -> str:
 
 RULE = Rule(
     id="pool-match",
-    title="Node selectors and tolerations lead to a pool that there is",
+    title="Node selectors and tolerations match an existing pool",
     why="Pods that select labels no node has, or that do not tolerate the taints of the nodes they need, "
     "stay pending forever.",
     remedy="Use labels and taints of the stack's pools, or leave them out: Kueue adds what a flavor needs.",

@@ -67,7 +67,7 @@ RULE = Rule(
     title="Training containers get no privileges",
     why="A privileged container is root on its node, with every job's data and the kubelet's credentials; "
     "one with a system priority evicts everybody's pods.",
-    remedy="Take the field away. Where a device needs a capability, such as IPC_LOCK for RDMA, make an "
+    remedy="Remove the field. If a device needs a capability, such as IPC_LOCK for RDMA, make an "
     "exception in a runtime of the catalog.",
     severity=Severity.CRITICAL,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},

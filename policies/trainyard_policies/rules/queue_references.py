@@ -1,4 +1,4 @@
-"""Queues, flavors and topologies that are named exist."""
+"""Referenced queues, flavors and topologies exist."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def _flavors(spec: Json) -> Iterator[tuple[str, str | None, FieldPath]]:
 
 RULE = StackRule(
     id="queue-references",
-    title="Queues, flavors and topologies that are named exist",
-    why="Kueue keeps a queue inactive, and every job in it waiting, until what it names exists.",
-    remedy="Correct the name, or declare what it names.",
+    title="Referenced queues, flavors and topologies exist",
+    why="Kueue keeps a queue inactive, and every job in it waiting, until the referenced object exists.",
+    remedy="Correct the name, or declare the object.",
     severity=Severity.HIGH,
     levels={Subject.STACK: Level.MANDATORY},
     check=check,

@@ -32,10 +32,12 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 
 RULE = Rule(
     id="reserved-env",
-    title="A runtime leaves to the operator the variables that it sets",
-    why="The operator silently overwrites them, so what the runtime says is not what runs; "
-    "a TrainJob that sets one is refused.",
-    remedy="Take the variable away; the number of nodes and processes are fields of the TrainJob.",
+    title="A runtime does not set the operator's variables",
+    why=(
+        "The operator silently overwrites them, so the runtime's values have no effect. A TrainJob that sets "
+        "one is refused."
+    ),
+    remedy="Remove the variable. The numbers of nodes and processes are fields of the TrainJob.",
     severity=Severity.LOW,
     levels={Subject.RUNTIMES: Level.ADVISORY},
     check=check,

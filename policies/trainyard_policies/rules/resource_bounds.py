@@ -34,9 +34,9 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 
 RULE = Rule(
     id="resource-bounds",
-    title="No training node asks for more than the platform allows",
-    why="A pod that fits no node stays pending, and the gang that it belongs to with it.",
-    remedy="Ask for no more than the platform allows, or ask your platform team to allow more "
+    title="No training node requests more than the platform allows",
+    why="A pod that fits no node stays pending, and so does its whole gang.",
+    remedy="Request no more than the platform allows, or ask your platform team to allow more "
     "(policies.parameters.maxResources in the stack file).",
     severity=Severity.MEDIUM,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},

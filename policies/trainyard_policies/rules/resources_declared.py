@@ -30,11 +30,15 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 RULE = Rule(
     id="resources-declared",
     title="Containers request and limit CPU and memory",
-    why="Without requests the scheduler packs a node as if the job needed nothing, and quotas count nothing; "
-    "without limits one job can take a node's memory from the others. It is advice as shipped: amounts "
-    "are up to a stack, or a TrainJob.",
-    remedy="Set resources in each container of the runtime. In a stack, runtimes.<name>.resources sets those "
-    "of the container that trains.",
+    why=(
+        "Without requests the scheduler packs a node as if the job needed nothing, and quotas count nothing; "
+        "without limits one job can take a node's memory from the others. By default this is advice, because "
+        "amounts depend on the stack or the TrainJob."
+    ),
+    remedy=(
+        "Set resources in each container of the runtime. In a stack, runtimes.<name>.resources sets those of "
+        "the training container."
+    ),
     severity=Severity.MEDIUM,
     levels={Subject.RUNTIMES: Level.ADVISORY},
     check=check,

@@ -1,4 +1,4 @@
-"""What ends stays ended, and what restarts does so as a Job can."""
+"""Finished Jobs stay finished, and restart policies are valid for Jobs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 
 RULE = Rule(
     id="restart-policy",
-    title="What ends stays ended, and what restarts does so as a Job can",
+    title="Finished Jobs stay finished, and restart policies are valid for Jobs",
     why="A Job does not accept restartPolicy Always. And a JobSet recreates a Job that its own time to live "
     "has deleted: the training restarts.",
     remedy="Set restartPolicy OnFailure or Never, and ttlSecondsAfterFinished in spec.template.spec, the "

@@ -27,7 +27,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
             undone = list(_undone(own, path))
             yield from undone
             if not is_patch and not undone and not _non_root({**pod, **own}, path):
-                yield Finding(path, "should say runAsNonRoot: true, or runAsUser with a user's number")
+                yield Finding(path, "should set runAsNonRoot: true, or runAsUser to a user other than 0")
 
 
 def _undone(security: Json, path: FieldPath) -> Iterator[Finding]:
@@ -45,10 +45,14 @@ def _non_root(security: Json, path: FieldPath) -> bool:
 RULE = Rule(
     id="run-as-non-root",
     title="Training containers do not run as root",
-    why="Root in a container is one fault of the kernel away from root on the node. It is advice as shipped, "
-    "because many frameworks' images start as root.",
-    remedy="Set runAsNonRoot: true, with runAsUser where the image names no user, or say in an exception why "
-    "it must be root.",
+    why=(
+        "A kernel bug can turn root in a container into root on the node. By default this is advice, because "
+        "many frameworks' images start as root."
+    ),
+    remedy=(
+        "Set runAsNonRoot: true, with runAsUser where the image names no user, or make an exception that "
+        "explains why it must be root."
+    ),
     severity=Severity.MEDIUM,
     levels={Subject.RUNTIMES: Level.ADVISORY, Subject.TRAINJOBS: Level.ADVISORY},
     check=check,

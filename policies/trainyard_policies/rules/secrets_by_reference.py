@@ -1,4 +1,4 @@
-"""Secrets are referred to, never written down."""
+"""Secrets are referenced, never written into a manifest."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ def _with_password(text: str) -> bool:
 
 RULE = Rule(
     id="secrets-by-reference",
-    title="Secrets are referred to, never written down",
-    why="What is in a manifest is read by all who may read the manifest, and stays in git's history. "
-    "In a TrainJob it is advice as shipped, because the SDK sends a token as plain environment.",
+    title="Secrets are referenced, never written into a manifest",
+    why="Everyone who may read a manifest can read the secret, and it stays in git's history. "
+    "For TrainJobs, this is advice by default, because the SDK sends tokens as plain environment variables.",
     remedy="Put the secret in a Secret and refer to it with valueFrom.secretKeyRef, in an initializer with "
-    "secretRef. Change a secret that was in git: it is known.",
+    "secretRef. Replace a secret that was in git.",
     severity=Severity.CRITICAL,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.ADVISORY},
     check=check,

@@ -24,16 +24,18 @@ def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tup
         queue = job.labels.get(names.QUEUE_LABEL)
         if queue and job.spec.get("suspend") is True:
             name = "NAME" if job.generated else job.name
-            message = f"should be left out: the job waits, though queue {queue[:63]} has room, until "
+            message = f"should be left out: the job waits, even if queue {queue[:63]} has room, until "
             yield job, Finding(_SUSPEND, f"{message}kubectl patch trainjob {name} {names.RESUMES}")
 
 
 RULE = StackRule(
     id="sent-suspended",
     title="No TrainJob for a queue is sent with suspend: true",
-    why="The guides of Kubeflow Trainer and Kueue send it so, and there Kueue resumes the job. Here "
-    "suspend: true is its user's: the job waits until its user resumes it. Admission warns of it too.",
-    remedy="Leave spec.suspend out: a queue needs no suspend: true. Keep it if the job is to wait for you.",
+    why=(
+        "The guides of Kubeflow Trainer and Kueue use suspend: true, and there Kueue resumes the job. In "
+        "Trainyard, the job waits until you resume it. Admission warns about this too."
+    ),
+    remedy="Leave spec.suspend out: a queue needs no suspend: true. Keep it to resume the job yourself.",
     severity=Severity.LOW,
     levels={Subject.STACK: Level.ADVISORY},
     check=check,

@@ -1,4 +1,4 @@
-"""Training pods hold no token for the Kubernetes API unless they ask for one."""
+"""Training pods hold no token for the Kubernetes API unless they request one."""
 
 from __future__ import annotations
 
@@ -20,16 +20,20 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
             job.pod.get("serviceAccountName"), job.pod_path.child("serviceAccountName")
         )
         if not account and job.pod.get("automountServiceAccountToken") is None:
-            yield Finding(path, "should be false, or true where it is needed", (Edit(path, False),))
+            yield Finding(path, "should be false, or true if the pod needs the API", (Edit(path, False),))
 
 
 RULE = Rule(
     id="service-account-token",
-    title="Training pods hold no token for the Kubernetes API unless they ask for one",
-    why="Whoever takes over a training process, by a model or a data set for instance, may then do in the "
-    "namespace whatever its default service account may.",
-    remedy="Set automountServiceAccountToken: false; or true, or a serviceAccountName, where training talks "
-    "to the Kubernetes API.",
+    title="Training pods hold no token for the Kubernetes API unless they request one",
+    why=(
+        "An attacker who takes over a training process, such as by a model or a dataset, gets the rights of "
+        "the namespace's default ServiceAccount."
+    ),
+    remedy=(
+        "Set automountServiceAccountToken: false; or true, or a serviceAccountName, if training uses the "
+        "Kubernetes API."
+    ),
     severity=Severity.MEDIUM,
     levels={Subject.RUNTIMES: Level.ADVISORY},
     fixes=True,

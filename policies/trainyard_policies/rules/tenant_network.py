@@ -37,10 +37,14 @@ def _is_for_all_pods(policy: Manifest) -> bool:
 RULE = StackRule(
     id="tenant-network",
     title="A tenant's namespace has a network policy",
-    why="Without one every pod of every tenant reaches the ports that training processes open for each "
-    "other, which need no password.",
-    remedy="Declare the tenant under tenants in the stack file, which makes one, or add a NetworkPolicy "
-    "whose podSelector is empty.",
+    why=(
+        "Without one, every pod of every tenant can connect to the ports of training processes, which need "
+        "no password."
+    ),
+    remedy=(
+        "Declare the tenant under tenants in the stack file, which creates one, or add a NetworkPolicy with "
+        "an empty podSelector."
+    ),
     severity=Severity.HIGH,
     levels={Subject.STACK: Level.MANDATORY},
     check=check,

@@ -35,7 +35,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     for job in trainers:
         if job.container(names.NODE) is None:
             at = job.pod_path.child("containers")
-            yield Finding(at, f"must have a container {names.NODE!r}, as the trainer step {job.name!r}")
+            yield Finding(at, f"must have a container named {names.NODE!r}: {job.name!r} is the trainer step")
         replicas = job.path.child("replicas")
         if json_reader.integer(job.value.get("replicas"), replicas) not in (None, 1):
             edits = (Edit(replicas, 1),)
@@ -55,7 +55,7 @@ RULE = Rule(
     id="trainer-step",
     title="A runtime has exactly one trainer step, with a container node",
     why="A TrainJob's image, command, environment and resources go into the container `node` of the "
-    "trainer step. Without it they go nowhere, and the job runs something else.",
+    "trainer step. Without it they have no effect, and the job runs something else.",
     remedy=f"Label the template of one ReplicatedJob {names.ANCESTOR_LABEL}: {names.ANCESTOR_TRAINER} "
     f"and call its training container {names.NODE}.",
     severity=Severity.CRITICAL,

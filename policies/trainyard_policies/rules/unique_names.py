@@ -31,7 +31,7 @@ def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tup
 RULE = StackRule(
     id="unique-names",
     title="No object is declared twice",
-    why="Of two objects with one name the cluster keeps the one that was applied last, whoever that was.",
+    why="If two objects have the same name, the cluster keeps the one that was applied last.",
     remedy="Give one of them another name, or remove it.",
     severity=Severity.HIGH,
     levels={Subject.STACK: Level.MANDATORY},

@@ -1,4 +1,4 @@
-"""What runs side by side is known to work together."""
+"""Versions of installed components work together."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tup
     for first, second in combinations(uses, 2):
         for problem in Table.read().problems(dict([first[:2], second[:2]])):
             _, _, manifest, path = second
-            yield manifest, Finding(path, f"must be of a version that works with the others: {problem}")
+            yield manifest, Finding(path, f"must be a version that works with the others: {problem}")
 
 
 def _uses(manifest: Manifest) -> Iterator[_Use]:
@@ -66,11 +66,13 @@ def _containers(deployment: Manifest) -> Sequence[Json]:
 
 RULE = StackRule(
     id="version-pairs",
-    title="What runs side by side is known to work together",
+    title="Versions of installed components work together",
     why="Kueue writes into TrainJobs by the API of one Trainer version: with another, jobs are "
     "admitted and stay suspended, and nothing says why.",
-    remedy="Use versions that docs/compatibility.md lists together. What the platform itself installs is "
-    "refused before any rule runs.",
+    remedy=(
+        "Use versions that docs/compatibility.md lists together. Preview refuses versions that the platform "
+        "itself installs before any rule runs."
+    ),
     severity=Severity.HIGH,
     levels={Subject.STACK: Level.MANDATORY},
     check=check,

@@ -19,8 +19,10 @@ def check(workload: Workload, parameters: Parameters) -> Iterable[Finding]:
 RULE = Rule(
     id="well-formed",
     title="A manifest has the shape of its kind",
-    why="The API server refuses some of it, silently drops some of it, and accepts the rest; then no pod is "
-    "ever created from it, and the job holds its quota meanwhile.",
+    why=(
+        "The API server refuses some mistakes, silently drops some fields, and accepts others. Then no pod "
+        "is ever created, and the job still holds its quota."
+    ),
     remedy="Give the field the name, type or value that the message names.",
     severity=Severity.CRITICAL,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},

@@ -75,8 +75,8 @@ def initializer() -> Object:
 def failed_alike() -> Object:
     """A TrainJob that has failed twice alike, and that the operator has not let be tried again."""
     message = (
-        "attempts 1 and 2 failed alike, so there is no other: node 1 failed first: ValueError: no; "
-        "the next step"
+        "attempts 1 and 2 failed in the same way, so there is no further attempt: "
+        "node 1 failed first: ValueError: no; the next step"
     )
     noted = with_attempts()["status"]["trainyard"]
     ended = trainjob(condition("Failed", "SameFailureTwice", message))
@@ -511,9 +511,10 @@ CASES = (
         Finding(
             Reason.SAME_FAILURE,
             Ref("Pod", "tj-node-0-1-x", "team"),
-            "attempts 1 and 2 failed alike, so there is no other: node 1 failed first: ValueError: no",
-            "correct what failed and create the TrainJob again, or, to have it tried again whatever it ends "
-            "with, create it with the annotation trainyard.dev/max-restarts",
+            "attempts 1 and 2 failed in the same way, so there is no further attempt: "
+            "node 1 failed first: ValueError: no",
+            "correct what failed and create the TrainJob again, or, to retry it after any failure, create it "
+            "with the annotation trainyard.dev/max-restarts",
             log=("Traceback (most recent call last):", '  File "train.py", line 3', "ValueError: no"),
         ),
         State.FAILED,

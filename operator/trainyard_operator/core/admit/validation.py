@@ -237,7 +237,7 @@ def _suspend_warnings(job: TrainJob, old: TrainJob | None, settings: Settings) -
     gates = job.annotations.get(names.QUEUE_GATES_ANNOTATION, "").split(",")
     if settings.queue_holds_jobset or names.SENT_SUSPENDED in gates:
         yield (
-            f"spec.suspend: is true, so this job waits, though queue {queue[:63]} has room, until "
+            f"spec.suspend: is true, so this job waits, even if queue {queue[:63]} has room, until "
             f"kubectl patch trainjob {job.name} {names.RESUMES}; a queue needs no suspend: true"
         )
 
@@ -246,8 +246,8 @@ def _elastic_warnings(job: TrainJob, old: TrainJob | None) -> Iterator[str]:
     """Where the queue holds TrainJobs, Kueue's webhook refuses it; a JobSet does not get the annotation."""
     if old is None and job.annotations.get(names.ELASTIC_JOB_ANNOTATION) == "true":
         yield (
-            f"metadata.annotations[{names.ELASTIC_JOB_ANNOTATION}]: Kueue knows no elastic TrainJob: it "
-            "starts when there is quota for all of its nodes, and keeps that until it ends"
+            f"metadata.annotations[{names.ELASTIC_JOB_ANNOTATION}]: Kueue does not support elastic "
+            "TrainJobs: the job starts when there is quota for all of its nodes, and keeps it until it ends"
         )
 
 
@@ -259,7 +259,7 @@ def _queue_warnings(job: TrainJob, children: Sequence[Json], queues: quota.Queue
     for jobset in (child for child in children if child["kind"] == names.JOBSET):
         never = quota.never(jobset, queue, queues)
         if never is not None:
-            yield f"this job will wait for ever: {never.message}"
+            yield f"this job will wait forever: {never.message}"
 
 
 def _built(

@@ -66,7 +66,7 @@ def limited(info: Info) -> Info:
     if number is None or number > most:
         runtime = f'{info.runtime.kind} "{info.runtime.name}"'
         allowed = f"a whole number from 0 to {most}" if most else "0"
-        raise invalid(PATH, text[:_SHOWN], f"must be {allowed}: {runtime} restarts what failed no more often")
+        raise invalid(PATH, text[:_SHOWN], f"must be {allowed}: {runtime} allows no more restarts")
     policy = _policy(info)
     spec = info.spec if policy is None else {**info.spec, "failurePolicy": {**policy, "maxRestarts": number}}
     if _in_place(policy):

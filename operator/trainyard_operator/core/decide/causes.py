@@ -37,7 +37,7 @@ _HAS_RUN: Final = (
     "since one that has run keeps its runtime"
 )
 AFTER_THE_SAME_FAILURE: Final = (
-    "correct what failed and create the TrainJob again, or, to have it tried again whatever it ends with, "
+    "correct what failed and create the TrainJob again, or, to retry it after any failure, "
     f"create it with the annotation {names.MAX_RESTARTS_ANNOTATION}"
 )
 """The next step where two attempts failed alike."""
@@ -60,7 +60,7 @@ OVERDUE: Final = Cause(Reason.DEADLINE_EXCEEDED, "TrainJob exceeded its active d
 
 def failed_alike(first: int, second: int, how: str) -> Cause:
     """Two attempts, counted from 1, failed alike."""
-    message = f"attempts {first} and {second} failed alike, so there is no other: {how}"
+    message = f"attempts {first} and {second} failed in the same way, so there is no further attempt: {how}"
     return Cause(Reason.SAME_FAILURE, with_step(message, AFTER_THE_SAME_FAILURE))
 
 

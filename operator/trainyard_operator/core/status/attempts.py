@@ -32,7 +32,7 @@ NO_FAILURE: Final = {
     "EvictionByEvictionAPI": "was evicted",
     "PreemptionByScheduler": "was preempted",
     "Preempting": "was preempted",
-    "DeletionByTaintManager": "was deleted for a taint of its node",
+    "DeletionByTaintManager": "was deleted because of a taint of its node",
     "DeletionByPodGC": "was lost with its node",
     "NodeLost": "was lost with its node",
     "NodeShutdown": "was ended with its node",

@@ -82,7 +82,7 @@ class MPI:
         reached = " and ".join(job for job in images if job not in beside)
         kept = " and ".join(f"{job} keeps {images[job]}" for job in beside)
         return (
-            f"{_TRAINER.child('image')}: reaches only the pods of {reached or 'no ReplicatedJob'}: {kept}, "
+            f"{_TRAINER.child('image')}: applies only to pods of {reached or 'no ReplicatedJob'}: {kept}, "
             f"since the runtime has different images for them",
         )
 

@@ -43,8 +43,8 @@ class TensorFlow:
             return ()
         path = reserved.ENV_PATH.index(variables.index(VARIABLE))
         return (
-            f"{path}: {VARIABLE} stays as it is, so nothing here "
-            "tells a node of the others: leave it out, and each node gets its own",
+            f"{path}: {VARIABLE} stays as it is, so a node "
+            "does not know the others: leave it out, and each node gets its own",
         )
 
     def enforce_ml_policy(self, info: Info) -> Info:

@@ -56,8 +56,8 @@ class Torch:
         ):
             return ()
         return (
-            f"spec.trainer.command: takes the place of what makes {info.runtime.name} elastic, so this job "
-            "ends with its first lost node: give the script as spec.trainer.args, without torchrun",
+            f"spec.trainer.command: replaces the command that makes {info.runtime.name} elastic, so this "
+            "job fails when it loses a node: give the script as spec.trainer.args, without torchrun",
         )
 
     def enforce_ml_policy(self, info: Info) -> Info:
