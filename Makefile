@@ -105,8 +105,8 @@ update: ## Merge a later Trainyard into a clone with your own stacks and runtime
 	@git rev-parse --quiet --verify MERGE_HEAD > /dev/null || exit 0; git commit --quiet --no-edit
 
 .PHONY: verify
-verify: environment ## Stack files, runtimes and the rules on each stack, as a pull request has to pass [SINCE=REF] [FORMAT=github, gitlab, junit, sarif, json]
-	@$(TRAINYARD) verify --format "$${FORMAT:-text}" $${SINCE:+--since "$$SINCE"}
+verify: environment ## Stack files, runtimes and the rules on each stack, as a pull request has to pass [SINCE=REF] [ADVICE=1] [FORMAT=github, gitlab, junit, sarif, json]
+	@$(TRAINYARD) verify --format "$${FORMAT:-text}" $${SINCE:+--since "$$SINCE"} $${ADVICE:+--advice}
 
 .PHONY: lint
 lint: environment ## The policy rules over the catalog [SINCE=REF] [FORMAT=github]

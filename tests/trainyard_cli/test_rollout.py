@@ -21,7 +21,7 @@ from trainyard_cli.cluster import (
     queued_jobs,
     runtime_trials,
 )
-from trainyard_cli.commands import drift, rollout, rollout_progress
+from trainyard_cli.commands import drift, rollout, rollout_progress, verify
 from trainyard_cli.files import outcomes
 from trainyard_cli.files.stackfile import STACKS
 from trainyard_delivery.drift.verdicts import Ref
@@ -68,6 +68,13 @@ PREVIEW = [
 ]
 
 
+UPDATE = [
+    *change("a", "same", QUEUE, QUEUE, planning=False),
+    *change("b", "create", None, MAP, planning=False),
+    end(preview=False),
+]
+
+
 STACK = """
 config:
   trainyard:platform:
@@ -95,10 +102,13 @@ def pulumi(stack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     )
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    for look in (queued_jobs, runtime_trials):
+    for look in (queued_jobs, runtime_trials, verify):
         monkeypatch.setattr(look, "refusals", lambda *_: [])
     monkeypatch.setattr(moves, "found", lambda *_: None)
     return tmp_path
+
+
+REAL_RULES = verify.refusals
 
 
 def answer(
@@ -169,6 +179,30 @@ def test_a_preview_of_a_runtime_that_the_cluster_would_refuse_ends_before_pulumi
     assert not (pulumi / "pulumi.called").exists()
 
 
+@pytest.mark.parametrize("update", [None, UPDATE])
+def test_a_runtime_that_the_rules_refuse_is_told_before_the_cluster_is_queried_and_pulumi_is_run(
+    pulumi: Path, stack: Path, monkeypatch: pytest.MonkeyPatch, update: Any
+) -> None:
+    stack.write_text(f"{STACK}    runtimes:\n      torch-distributed: {{image: example.org/mine:1}}\n")
+    monkeypatch.setattr(verify, "refusals", REAL_RULES)
+    monkeypatch.setattr(moves, "found", pytest.fail)
+    outcome = pulumi / "outcome.json"
+    code, out, err = answer(pulumi, update=update, outcome=outcome)
+    assert (code, out) == (1, "")
+    [line] = err.splitlines()
+    place = f"{stack}:6: runtimes.torch-distributed.image: containers[0].image"
+    assert line.startswith(f"{place}: must come from an allowed registry")
+    assert outcomes.read(outcome, "prod") == Outcome(refusals=(line,))
+    assert not (pulumi / "pulumi.called").exists()
+
+
+def test_a_preview_that_checks_no_policy_checks_no_rule_either(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify, "refusals", lambda *_: ["no"])
+    assert answer(pulumi, *PREVIEW, end(preview=True), expect_no_changes=True)[0] == 0
+
+
 @pytest.mark.parametrize("options", [{"update": []}, {"expect_no_changes": True}])
 def test_only_a_preview_that_may_change_something_asks_about_runtimes(
     pulumi: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
@@ -196,13 +230,6 @@ def test_a_preview_is_pulumis_under_the_policies_after_a_look_at_the_cluster(pul
 def test_where_nothing_is_expected_to_change_no_policy_is_asked(pulumi: Path) -> None:
     assert answer(pulumi, *PREVIEW, end(preview=True), expect_no_changes=True, code=255)[0] == 255
     assert (pulumi / "pulumi.called").read_text() == (f"preview --refresh --expect-no-changes {ON_PROD}")
-
-
-UPDATE = [
-    *change("a", "same", QUEUE, QUEUE, planning=False),
-    *change("b", "create", None, MAP, planning=False),
-    end(preview=False),
-]
 
 
 def test_an_up_says_what_it_does_before_it_does_it_and_how_much_of_it_is_done(pulumi: Path) -> None:

@@ -87,7 +87,37 @@ def test_the_product_as_it_is_delivered_is_green() -> None:
     assert verify.run(today=TODAY, out=out, err=err) == 0, out.getvalue()
     guide = ROOT / "docs/gitops.md"
     before, shown, rest = guide.read_text().partition("```console\n$ make verify\n")
-    hold(guide, before + shown + err.getvalue() + rest[rest.index("```") :])
+    hold(guide, before + shown + out.getvalue() + err.getvalue() + rest[rest.index("```") :])
+
+
+def test_what_is_mandatory_comes_last_and_the_advice_on_runtimes_is_one_line(clone: Path) -> None:
+    own()
+    _, out, err = answer(clone)
+    advice, mandatory, remedy = out.splitlines()
+    counted = re.fullmatch(
+        r"Advice on \d+ runtimes: (\d+) findings \((.*)\), (\d+) excepted. To list them: "
+        r"trainyard verify --advice",
+        advice,
+    )
+    assert counted, advice
+    advised, rules, excepted = counted.groups()
+    assert sum(int(count.split()[0]) for count in rules.split(", ")) == int(advised)
+    assert err.endswith(f": 1 mandatory, {advised} advisory, {excepted} excepted\n")
+    assert mandatory.startswith(f"{MINE}:")
+    assert remedy.startswith("    ")
+    assert answer(clone, advice=True)[1].splitlines()[-2:] == [mandatory, remedy]
+    assert (
+        len(json.loads(answer(clone, style=Format.JSON)[1])["findings"]) == int(advised) + int(excepted) + 1
+    )
+
+
+def test_advice_on_a_stack_is_listed_beside_the_line_about_runtimes(clone: Path) -> None:
+    pools = Path(PROD).read_text().partition("  nodePools:\n")[2].partition("    accelerators:\n")[0]
+    second = pools.replace("h100:", "spare:").replace("HBM3", "PCIe").replace(QUOTA, "")
+    edit(PROD, "    accelerators:\n", f"{second}    accelerators:\n")
+    advice, pool, *_ = answer(clone)[1].splitlines()
+    assert advice.startswith("Advice on ")
+    assert pool.startswith(f"{PROD}:{line_of('spare:')}:")
 
 
 def test_a_clone_with_a_stack_of_its_own_alone_is_green(clone: Path) -> None:

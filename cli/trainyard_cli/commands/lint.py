@@ -248,7 +248,7 @@ class _StackGate(_Gate):
         stack = causes.Stack(
             self.settings,
             str(stack_file(self.name)),
-            line=lambda place: stackfile.line(self.name, STACKS, f"{CONFIG_KEY}.{place}"),
+            line=lambda place: stackfile.line(stack_file(self.name), f"{CONFIG_KEY}.{place}"),
             judge=judge,
             touched=self.touched,
             before=self.before,

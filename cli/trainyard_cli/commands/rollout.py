@@ -28,7 +28,7 @@ from trainyard_platform.errors import PlatformError
 from ..cluster import connection, existing, foreign_namespaces, moves, queued_jobs, runtime_trials
 from ..cluster.workloads import Seen, look
 from ..files import outcomes, rendering, stackfile
-from . import drift
+from . import drift, verify
 from .rollout_progress import Progress
 from .rollout_pulumi import Plan, Teller, few_checkpoints, pulumi, target
 
@@ -59,8 +59,9 @@ def run(
 
     With `repair`, then undo what others have added to its objects, except to those that `keep` names.
     With `verbose`, Pulumi prints its own output, but for the preview before a change.
-    A tenant whose namespace belongs to another tool, jobs that their queues would no longer hold and, in a
-    preview, a runtime that the cluster would refuse go to `err` with exit code 1.
+    A runtime that the rules refuse, a tenant whose namespace belongs to another tool, jobs that their queues
+    would no longer hold and, in a preview, a runtime that the cluster would refuse go to `err` with exit
+    code 1, before Pulumi is run.
     So does what would be replaced and holds jobs or quotas, unless `replace` names it; a
     preview only says it. So does a stack that was rolled out to another cluster than its file names now,
     unless `replace` names the fields that have changed: then the state first gets the new cluster.
@@ -72,12 +73,16 @@ def run(
     out, err = out or sys.stdout, err or sys.stderr
     allowed = " ".join(replace).split()
     _write(outcome, stack, outcomes.UNFINISHED)
+    move = None
     try:
         to = _to(stack, kubeconfig, context)
-        move = moves.found(stack, kubeconfig, context)
+        # In a second, and without the cluster: the policy pack says it after minutes.
+        refused = [] if expect_no_changes else verify.refusals(stack)
+        if not refused:
+            move = moves.found(stack, kubeconfig, context)
         if move is not None and not (change and move.allowed(allowed)):
             refused = [str(move)]
-        else:
+        elif not refused:
             # An `up` may have to restore the webhook that judges runtimes.
             judges = not (change or expect_no_changes)
             refused = _refusals(stack, kubeconfig, context, err, runtimes=judges)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -24,6 +25,7 @@ from trainyard_platform.artifacts import Artifacts, ImagePin
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import images as catalog_images
 from trainyard_platform.catalog import stack_runtimes
+from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.settings import CONFIG_KEY, StackSettings
 from trainyard_policies import engine
@@ -50,6 +52,7 @@ def run(
     *,
     since: str | None = None,
     style: Format = Format.TEXT,
+    advice: bool = False,
     catalog_folder: Path = CATALOG,
     stacks_folder: Path = STACKS,
     today: date | None = None,
@@ -61,12 +64,23 @@ def run(
     With `since`, advice is given only for files that have changed since; what
     refuses is reported for all. 0: nothing refuses; 1: something does. Raises
     as `look`.
+
+    As text, what refuses comes last, where a terminal shows it. Without `since` most advice is about
+    the runtimes that come with the catalog: it is one line, unless `advice` asks for all of it.
     """
     out, err = out or sys.stdout, err or sys.stderr
     result, unsound = look(
         since=since, catalog_folder=catalog_folder, stacks_folder=stacks_folder, today=today
     )
-    out.write(formats.FORMATS[style](result, root()))
+    shown = result
+    if style is Format.TEXT:
+        shown = replace(
+            result, entries=tuple(sorted(result.entries, key=lambda entry: entry.violation.refuses))
+        )
+        if since is None and not advice:
+            shown, line = _folded(shown, stacks_folder)
+            out.write(line)
+    out.write(formats.FORMATS[style](shown, root()))
     print(summary(result), file=err)
     if unsound:
         print("The rules are checked once the catalog's files are valid", file=err)
@@ -109,11 +123,56 @@ def look(
     return Report((), len(paths), len(names)).with_entries(entries), unsound
 
 
+def refusals(stack: str, *, catalog_folder: Path = CATALOG, today: date | None = None) -> list[str]:
+    """A sentence for each place where the rules refuse a runtime of a stack, as the policy pack would.
+
+    Reads the stack as Pulumi does. What the pack would repair is left out.
+
+    Raises:
+        UserError: The stack file or a runtime is invalid.
+    """
+    settings, today = stackfile.read_as_pulumi(stack), today or date.today()
+    runtimes, pins = _installed(settings, catalog_folder)
+    paths = {path.stem: near(path) for path in catalog_folder.glob("*/*.yaml")}
+    files = {
+        name: parse(linted.read(path), str(path))
+        for name, path in paths.items()
+        if name in {runtime.name for runtime in runtimes}
+    }
+    its_stack = _stack(near(stackfile.file_of(stack)), settings, files, pins, today=today)
+    own, of_the_stack = causes.placed(_findings(settings, runtimes, files, today), its_stack)
+    return [
+        f"{entry.source}:{entry.position.line}: {entry.violation.with_remedy} [{entry.violation.rule.id}]"
+        for entry in (*of_the_stack, *own)
+        if entry.violation.refuses and entry.violation.level is not Level.REMEDIATE
+    ]
+
+
 def summary(result: Report) -> str:
     """How much was checked, and what was found."""
     words = [formats.word(entry.violation) for entry in result.entries]
     counts = ", ".join(f"{words.count(name)} {name}" for name in ("mandatory", "advisory", "excepted"))
     return f"{result.workloads} runtimes on {result.others} stacks: {counts}"
+
+
+def _folded(result: Report, stacks_folder: Path) -> tuple[Report, str]:
+    """The report without the advice on runtimes, and a line that counts it; no line if there is none."""
+    stack_files = near(stacks_folder)
+    folded, kept = [], []
+    for entry in result.entries:
+        is_stack = Path(entry.source).parent == stack_files
+        (kept if entry.violation.refuses or is_stack else folded).append(entry)
+    if not folded:
+        return result, ""
+    advised = [entry for entry in folded if entry.violation.exemption is None]
+    counts = Counter(entry.violation.rule.id for entry in advised).most_common()
+    rules = ", ".join(f"{count} {rule}" for rule, count in counts)
+    files = len({entry.source for entry in folded})
+    line = (
+        f"Advice on {files} runtimes: {len(advised)} findings ({rules}), "
+        f"{len(folded) - len(advised)} excepted. To list them: trainyard verify --advice\n"
+    )
+    return replace(result, entries=tuple(kept)), line
 
 
 def _stacks(names: Sequence[str], folder: Path) -> tuple[list[Entry], dict[str, StackSettings]]:
@@ -161,7 +220,11 @@ def _advice(stack: str, folder: Path, sentence: str) -> Entry:
 
 
 def _line(stack: str, folder: Path, place: str) -> int:
-    return stackfile.line(stack, folder, f"{CONFIG_KEY}.{place}")
+    return _line_of(folder / f"Pulumi.{stack}.yaml", place)
+
+
+def _line_of(file: Path, place: str) -> int:
+    return stackfile.line(file, f"{CONFIG_KEY}.{place}")
 
 
 @dataclass(frozen=True)
@@ -181,32 +244,16 @@ def _rules(
     findings: dict[tuple[object, ...], tuple[Entry, list[str]]] = {}
     entries = []
     for name, settings in stacks.settings.items():
-        artifacts = Artifacts(settings.artifacts, PROJECT)
-        source = near(stacks.folder / f"Pulumi.{name}.yaml")
+        file = near(stacks.folder / f"Pulumi.{name}.yaml")
         try:
-            pins = catalog_images.load(catalog_folder)
-            runtimes = stack_runtimes.load(catalog_folder, settings, artifacts.registry)
+            runtimes, pins = _installed(settings, catalog_folder)
         except PlatformError as error:
-            entries.append(_entry(source, stackfile.line(name, stacks.folder, str(error)), str(error)))
+            entries.append(_entry(file, stackfile.line(file, str(error)), str(error)))
             continue
-        policies = settings.rules
-        installed = [replace(files[runtime.name][0], value=runtime.manifest) for runtime in runtimes]
-        said_of = list(report.of(installed, today, policies).entries)
-        for runtime in runtimes:
-            examples = [installs.from_registry(artifacts.registry, job) for job in files[runtime.name][1:]]
-            jobs = report.of(examples, today, policies).entries
-            said_of += [entry for entry in jobs if entry.violation.refuses]
-
-        judge = partial(_judged, files=files, policies=policies, pins=pins, today=today)
-        stack = causes.Stack(
-            settings,
-            str(source),
-            line=partial(_line, name, stacks.folder),
-            judge=judge,
-            touched=stacks.changed,
-            before=stacks.before.get(name),
+        stack = _stack(
+            file, settings, files, pins, today=today, changed=stacks.changed, before=stacks.before.get(name)
         )
-        own, of_the_stack = causes.placed(said_of, stack)
+        own, of_the_stack = causes.placed(_findings(settings, runtimes, files, today), stack)
         entries += of_the_stack
         lines = {entry.position.line for entry in of_the_stack}
         entries += [
@@ -226,6 +273,52 @@ def _rules(
             )
             findings.setdefault(key, (entry, []))[1].append(name)
     return [*entries, *(_on(entry, names, len(stacks.settings)) for entry, names in findings.values())]
+
+
+def _installed(
+    settings: StackSettings, catalog_folder: Path
+) -> tuple[Sequence[Runtime], Mapping[str, ImagePin]]:
+    """The runtimes as a stack installs them, and the digests of their images; raises `PlatformError`."""
+    registry = Artifacts(settings.artifacts, PROJECT).registry
+    pins = catalog_images.load(catalog_folder)
+    return stack_runtimes.load(catalog_folder, settings, registry), pins
+
+
+def _findings(
+    settings: StackSettings,
+    runtimes: Sequence[Runtime],
+    files: Mapping[str, Sequence[Document]],
+    today: date,
+) -> list[Entry]:
+    """What the rules say of a stack's runtimes, and what they refuse in the TrainJobs of their headers."""
+    registry, policies = Artifacts(settings.artifacts, PROJECT).registry, settings.rules
+    installed = [replace(files[runtime.name][0], value=runtime.manifest) for runtime in runtimes]
+    entries = list(report.of(installed, today, policies).entries)
+    for runtime in runtimes:
+        examples = [installs.from_registry(registry, job) for job in files[runtime.name][1:]]
+        jobs = report.of(examples, today, policies).entries
+        entries += [entry for entry in jobs if entry.violation.refuses]
+    return entries
+
+
+def _stack(
+    file: Path,
+    settings: StackSettings,
+    files: Mapping[str, Sequence[Document]],
+    pins: Mapping[str, ImagePin],
+    *,
+    today: date,
+    changed: Collection[str] = (),
+    before: StackSettings | None = None,
+) -> causes.Stack:
+    return causes.Stack(
+        settings,
+        str(file),
+        line=partial(_line_of, file),
+        judge=partial(_judged, files=files, policies=settings.rules, pins=pins, today=today),
+        touched=changed,
+        before=before,
+    )
 
 
 def _judged(
@@ -265,6 +358,9 @@ def command(
         ),
     ] = None,
     style: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TEXT,
+    advice: Annotated[
+        bool, typer.Option("--advice", help="List all advice on runtimes; without --since, text counts it.")
+    ] = False,
 ) -> None:
     """Check stack files, runtimes, and the rules on each stack.
 
@@ -274,4 +370,4 @@ def command(
 
     Example: trainyard verify --since origin/main
     """
-    raise typer.Exit(run(since=since, style=style))
+    raise typer.Exit(run(since=since, style=style, advice=advice))

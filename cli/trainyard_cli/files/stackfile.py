@@ -84,9 +84,9 @@ def earlier(names: Iterable[str], since: str, folder: Path = STACKS) -> dict[str
     return settings_of
 
 
-def line(name: str, folder: Path, sentence: str) -> int:
-    """The line of `Pulumi.<name>.yaml` that a sentence is about, by the place that it begins with."""
-    text = (folder / f"Pulumi.{name}.yaml").read_text(encoding="utf-8")
+def line(file: Path, sentence: str) -> int:
+    """The line of a stack file that a sentence is about, by the place that it begins with."""
+    text = file.read_text(encoding="utf-8")
     return _line(yaml.compose(text, Loader=_AsPulumi), f"config.{sentence}")
 
 
