@@ -534,6 +534,33 @@ def test_without_pulumi_it_says_so(stack: Path, tmp_path: Path, monkeypatch: pyt
     assert err.endswith("pulumi cannot be run: No such file or directory\n")
 
 
+KILLED = (
+    "error: SIGKILL ended pulumi before it was done. What it has changed stays in the cluster, and its lock "
+    "on prod stays too. Make sure that no pulumi works on prod any more, then run `pulumi cancel --stack "
+    "prod --yes` and the same command again, which continues (docs/upgrade-and-removal.md)\n"
+)
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+@pytest.mark.parametrize(
+    ("killed", "err"),
+    [
+        ("up", f"{LOOKING}Rolling out prod ...\n{KILLED}"),
+        (
+            "preview",
+            f"{LOOKING}error: SIGKILL ended pulumi. A preview changes nothing: run the same command again\n",
+        ),
+    ],
+)
+def test_of_a_pulumi_that_is_killed_it_says_what_that_leaves_and_the_next_step(
+    pulumi: Path, capfd: pytest.CaptureFixture[str], killed: str, err: str, verbose: bool
+) -> None:
+    script = pulumi / "pulumi"
+    script.write_text(f'#!/bin/sh\n[ "$1" != {killed} ] || kill -9 $$\ncat "$0.$1"\n')
+    code, _, printed = answer(pulumi, *PREVIEW, end(preview=True), update=[], verbose=verbose)
+    assert (code, printed + capfd.readouterr().err) == (137, err)
+
+
 def test_who_ends_it_has_pulumi_end_what_it_has_begun(stack: Path, tmp_path: Path) -> None:
     script = tmp_path / "pulumi"
     script.write_text(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple, TextIO
@@ -27,6 +28,8 @@ from .rollout_progress import Progress
 _TOLD_BY_THE_PROGRAM: Final = "pulumi:pulumi:Stack"
 _NO_EVENT: Final = "error: "
 """How Pulumi's command says what ends it before there is an event."""
+_CHANGING: Final = ("up", "destroy")
+"""Subcommands that lock the stack."""
 
 
 def target(stack: str, kubeconfig: str | None, context: str | None) -> Credentials:
@@ -48,7 +51,11 @@ def target(stack: str, kubeconfig: str | None, context: str | None) -> Credentia
 
 
 def pulumi(arguments: Sequence[str], stack: str, teller: Teller | None, variables: Mapping[str, str]) -> int:
-    """Run Pulumi on a stack; returns its exit code. Without a teller, it prints its own output."""
+    """Run Pulumi on a stack; returns its exit code. Without a teller, it prints its own output.
+
+    If Pulumi was killed, says what that leaves and what comes next; the exit code is then that of a shell,
+    128 plus the number of the signal.
+    """
     command = ["pulumi", *arguments, "--stack", stack, "--non-interactive", "--color", "never"]
     environment = {
         **os.environ,
@@ -58,11 +65,32 @@ def pulumi(arguments: Sequence[str], stack: str, teller: Teller | None, variable
         "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true",
     }
     if teller is None:
-        return subprocess.call([*command, "--suppress-progress"], env=environment)
-    with _started([*command, "--json"], environment) as (process, lines):
-        for line in lines:
-            teller.hear(line)
-    return process.returncode
+        code = subprocess.call([*command, "--suppress-progress"], env=environment)
+    else:
+        with _started([*command, "--json"], environment) as (process, lines):
+            for line in lines:
+                teller.hear(line)
+        code = process.returncode
+    if code >= 0:
+        return code
+    why = killed(signal.Signals(-code), stack, changes=arguments[0] in _CHANGING)
+    if teller is None:
+        print(why, file=sys.stderr)
+    else:
+        teller.fail(why)
+    return 128 - code
+
+
+def killed(number: signal.Signals, stack: str, *, changes: bool) -> str:
+    """What it means that a signal has ended Pulumi, and the next step."""
+    ended = f"error: {number.name} ended pulumi"
+    if not changes:
+        return f"{ended}. A preview changes nothing: run the same command again"
+    return (
+        f"{ended} before it was done. What it has changed stays in the cluster, and its lock on {stack} "
+        f"stays too. Make sure that no pulumi works on {stack} any more, then run `pulumi cancel --stack "
+        f"{stack} --yes` and the same command again, which continues (docs/upgrade-and-removal.md)"
+    )
 
 
 def few_checkpoints(stack: str) -> Mapping[str, str]:
@@ -148,6 +176,11 @@ class Teller:
                 self._tell_plan(succeeded=succeeded)
             case events.Ended(preview=False, succeeded=succeeded):
                 self._tell_end(succeeded=succeeded)
+
+    def fail(self, line: str) -> None:
+        """Print and keep what has ended Pulumi, where it could not say so itself."""
+        self._errors.append(line)
+        self._progress.say(line)
 
     def _count(self, urn: str, steps: Mapping[str, Step]) -> None:
         if (step := steps.get(urn)) is not None:
