@@ -23,7 +23,9 @@ from trainyard_operator.core.status.display_state import State
 from .explain import read
 from .explain.model import QueuePlace
 
-RUNNING: Final = frozenset({State.RUNNING, State.INITIALIZING, State.STARTING, State.UNSCHEDULABLE})
+RUNNING: Final = frozenset(
+    {State.RUNNING, State.INITIALIZING, State.STARTING, State.UNSCHEDULABLE, State.NODE_LOST}
+)
 """States of a job that has its pods, or is getting them."""
 ENDED: Final = frozenset({State.COMPLETE, State.FAILED})
 _LONGEST: Final = 64

@@ -600,6 +600,40 @@ def test_while_a_job_starts_its_pods_are_looked_at_now_and_then_and_never_once_i
     run(test)
 
 
+@pytest.mark.parametrize("deleted", [{}, {"deletionTimestamp": "2026-01-01T00:05:00Z"}])
+@pytest.mark.parametrize(
+    ("conditions", "state"),
+    [
+        ({"Ready": {"status": "False"}, "ContainersReady": {"status": "True"}}, "NodeLost"),
+        ({"Ready": {"status": "False"}, "ContainersReady": {"status": "False"}}, "Starting"),
+        ({"Ready": {"status": "False"}}, "Starting"),
+        (
+            {
+                "Ready": {"status": "False", "reason": "ReadinessGatesNotReady"},
+                "ContainersReady": {"status": "True"},
+            },
+            "Starting",
+        ),
+    ],
+)
+def test_a_job_that_has_run_says_that_its_node_is_lost_once_a_look_at_its_pods_shows_it(
+    conditions: dict[str, dict[str, str]], state: str, deleted: dict[str, str]
+) -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.report(ready=1)
+            await s.settle()
+            s.report(ready=0)
+            pod(s, "a", **conditions)
+            s.api.objects[f"{PODS}/a"]["metadata"] |= deleted
+            await s.settle()
+            await later(s, 15)
+            assert s.api.objects[JOB]["status"]["trainyard"] == {"state": state, "nodes": "0/1"}
+
+    run(test)
+
+
 def test_a_new_attempt_is_a_new_start_and_pods_that_cannot_be_seen_hold_nothing_up() -> None:
     async def test() -> None:
         async with scene() as s:

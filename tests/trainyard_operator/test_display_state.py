@@ -79,6 +79,7 @@ def test_the_word_is_of_the_status_as_it_is_once_patched_and_told_only_where_it_
 STARTING = {"jobsStatus": [counts(active=1)]}
 RUNNING = {"jobsStatus": [counts(active=1, ready=1)]}
 STUCK = Nodes(3, "pod a fits no node: no")
+LOST = Nodes(3, lost=True)
 
 
 @pytest.mark.parametrize(
@@ -97,6 +98,24 @@ def test_a_job_of_which_a_pod_fits_no_node_says_so_until_a_look_shows_otherwise(
     status: dict[str, Any], told: str, seen: Nodes | None, state: str
 ) -> None:
     job = trainjob(status={**status, "trainyard": {"state": told}})
+    assert display_state.of(job, job.status, None, seen) == state
+
+
+@pytest.mark.parametrize(
+    ("status", "recorded", "seen", "state"),
+    [
+        (STARTING, "Starting", LOST, "NodeLost"),
+        (STARTING, "NodeLost", None, "NodeLost"),
+        (STARTING, "NodeLost", Nodes(3), "Starting"),
+        (STARTING, "NodeLost", STUCK, "Unschedulable"),
+        (RUNNING, "NodeLost", None, "Running"),
+        (RUNNING, "Running", LOST, "Running"),
+    ],
+)
+def test_a_job_that_runs_on_a_lost_node_is_not_called_starting(
+    status: dict[str, Any], recorded: str, seen: Nodes | None, state: str
+) -> None:
+    job = trainjob(status={**status, "trainyard": {"state": recorded}})
     assert display_state.of(job, job.status, None, seen) == state
 
 

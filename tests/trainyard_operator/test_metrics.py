@@ -56,6 +56,7 @@ def test_trainjobs_are_counted_by_state_and_states_without_any_are_0() -> None:
         "Blocked": 0,
         "Starting": 0,
         "Unschedulable": 0,
+        "NodeLost": 0,
         "Initializing": 0,
         "Running": 0,
         "Complete": 2,

@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 _USUAL = frozenset({"ContainerCreating", "PodInitializing"})
 """Reasons of containers of a pod that waits for its volumes, its network or an image that is being pulled."""
+_GATES = "ReadinessGatesNotReady"
+"""The kubelet's reason for a pod whose containers are ready, and that waits for somebody else's word."""
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -144,7 +146,9 @@ class Pods:
         params = {"labelSelector": f"{names.JOBSET_UID_LABEL}={jobset.uid}"}
         pods: list[_Pod] = []
         async for page in self._client.list(PODS.path(jobset.namespace), params=params):
-            pods += [pod for raw in page.items or () if not _is_deleted(pod := _decoder.decode(raw))]
+            decoded = (_decoder.decode(raw) for raw in page.items or ())
+            # On a node that is lost, nobody ends a pod that is deleted.
+            pods += [pod for pod in decoded if not _is_deleted(pod) or _is_lost(pod)]
         views = {pod.metadata.name: _view(pod) for pod in pods}
         # Of volumes only Events tell. One pod of those that wait speaks for all: they have the same volumes.
         waiting = next((pod for pod in pods if _is_created(pod)), None) if ask_events else None
@@ -165,6 +169,15 @@ class Pods:
 
 def _is_deleted(pod: _Pod) -> bool:
     return pod.metadata.deletion_timestamp is not None
+
+
+def _is_lost(pod: _Pod) -> bool:
+    """Whether its node does not answer: Kubernetes then takes Ready from its status, and nothing else."""
+    conditions = {condition.type: condition for condition in pod.status.conditions or ()}
+    ready, containers = conditions.get("Ready"), conditions.get("ContainersReady")
+    if ready is None or containers is None or ready.reason == _GATES:
+        return False
+    return (ready.status, containers.status) == ("False", "True")
 
 
 def _containers(pod: _Pod) -> tuple[_Container, ...]:
@@ -190,6 +203,7 @@ def _view(pod: _Pod) -> pod_readiness.Pod:
         pod.metadata.labels.get(names.REPLICATED_JOB_LABEL, ""),
         ready is not None and ready.status == "True",
         held=next((cause for cause in causes if cause is not None), None),
+        lost=_is_lost(pod),
     )
     if placed is None or (placed.status, placed.reason) != ("False", pod_readiness.UNSCHEDULABLE):
         return view

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from trainyard_api import names
+from trainyard_api.reasons import Reason
 
 from ..model import JobSet, Json, TrainJob
 from . import conditions, pod_readiness
@@ -31,6 +32,8 @@ class State(StrEnum):
     """It has a JobSet, and not all of its pods are ready."""
     UNSCHEDULABLE = pod_readiness.UNSCHEDULABLE
     """A pod of it fits no node."""
+    NODE_LOST = Reason.NODE_LOST
+    """A pod of it ran on a node that does not answer any more."""
     INITIALIZING = "Initializing"
     """Its dataset or its model is being fetched."""
     RUNNING = "Running"
@@ -52,7 +55,7 @@ def of(job: TrainJob, status: Json, jobset: JobSet | None, seen: pod_readiness.N
         return state
     if seen is not None and jobset is not None and 0 < jobset.nodes <= seen.ready:
         return State.RUNNING  # JobSet's controller has not counted them yet.
-    return State.UNSCHEDULABLE if _fits_none(job, seen) else state
+    return _shown_by_pods(job, seen) or state
 
 
 def is_starting(job: TrainJob, status: Json, jobset: JobSet | None) -> bool:
@@ -88,8 +91,14 @@ def resumed_by_kueue(job: TrainJob, jobset: JobSet | None) -> bool:
     return in_queue and not job.annotations.get(names.QUEUE_GATES_ANNOTATION)
 
 
-def _fits_none(job: TrainJob, seen: pod_readiness.Nodes | None) -> bool:
-    return _recorded(job).get("state") == State.UNSCHEDULABLE if seen is None else bool(seen.unschedulable)
+def _shown_by_pods(job: TrainJob, seen: pod_readiness.Nodes | None) -> State | None:
+    """What only its pods tell; until somebody has looked, what was told of them last."""
+    if seen is None:
+        recorded = _recorded(job).get("state")
+        return next((state for state in (State.UNSCHEDULABLE, State.NODE_LOST) if state == recorded), None)
+    if seen.unschedulable:
+        return State.UNSCHEDULABLE
+    return State.NODE_LOST if seen.lost else None
 
 
 def _says_only_what_it_waits_for(current: conditions.Conditions, kind: str) -> bool:

@@ -79,6 +79,8 @@ class Pod:
     """When it began to say so."""
     held: tuple[Reason, str] | None = None
     """Why a container of it does not start, and what the kubelet says."""
+    lost: bool = False
+    """Whether its containers ran when its kubelet was last heard, and Kubernetes no longer counts on them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,8 @@ class Nodes:
     """Which pod fits no node, and why; empty if none is known."""
     held: Cause | None = None
     """Which pod waits on its node, and for what."""
+    lost: bool = False
+    """Whether a pod has lost its node."""
 
 
 def seen(pods: Iterable[Pod], now: datetime) -> Nodes:
@@ -97,7 +101,8 @@ def seen(pods: Iterable[Pod], now: datetime) -> Nodes:
     by_age = sorted(pods, key=lambda pod: (pod.since is None, pod.since, pod.name))
     ready = sum(pod.ready for pod in by_age if pod.job not in names.INITIALIZERS)
     stuck = [pod for pod in by_age if pod.since is not None and now - pod.since >= PATIENCE]
-    return Nodes(ready, _sentence(stuck) if stuck else "", _held(by_age))
+    lost = any(pod.lost for pod in by_age)
+    return Nodes(ready, _sentence(stuck) if stuck else "", _held(by_age), lost)
 
 
 def _sentence(stuck: list[Pod]) -> str:

@@ -18,7 +18,7 @@ FIELD: Final[Mapping[str, Any]] = {
     "properties": {
         "state": {
             "description": "Where it stands: Pending, Queued, Suspended, Blocked, Starting, Unschedulable,"
-            " Initializing, Running, Complete or Failed.",
+            " NodeLost, Initializing, Running, Complete or Failed.",
             "type": "string",
         },
         "nodes": {
