@@ -118,6 +118,28 @@ def test_a_command_refuses_another_cluster_before_it_connects_to_any(
     assert connected == []
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        lambda: answered(drift.run, "prod", state=lambda: {"deployment": {"resources": []}}),
+        lambda: answered(impact.run, "prod", "HEAD"),
+    ],
+    ids=["drift", "impact"],
+)
+def test_an_api_server_that_does_not_answer_is_named_with_its_kubeconfig_and_context(
+    command: Callable[[], tuple[int, str, str]], connected: Connected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = "kubeconfig /site/kubeconfig, context 'prod'"
+    monkeypatch.setattr(connection, "load", lambda *_: Credentials("http://127.0.0.1:1", None, source=source))
+    monkeypatch.setattr(
+        core, "changes", lambda *_: (core.Change(core.Ref("Namespace", "", "a"), core.Verb.ADDED, {}, {}),)
+    )
+    code, out, err = command()
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1].startswith(f"{source}: ")
+    assert "127.0.0.1:1" in err
+
+
 def test_a_context_that_pulumi_does_not_go_by_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stackfile, "read_as_pulumi", lambda *_: settings())
     assert answered(rollout.run, "prod", change=True, context="lab") == (

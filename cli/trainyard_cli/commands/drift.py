@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final, TextIO
 
 import typer
 
+from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 from trainyard_delivery import shown
@@ -25,6 +26,7 @@ from trainyard_delivery.drift import expected, writers
 from trainyard_delivery.drift.comparison import Row
 from trainyard_delivery.drift.differences import ABSENT
 from trainyard_delivery.drift.verdicts import Ref, State, Verdict, exit_code
+from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.drift import Drift
@@ -86,9 +88,12 @@ def run(
     manifests = expected.objects(state() if state is not None else _rendered(stack, err))
     kept = _named(keep, manifests)
     print(f"Comparing {len(manifests)} objects with the cluster ...", file=err)
-    verdicts, beside = asyncio.run(
-        _judged(credentials, manifests, settings.drift, kept, tell if repair else None)
-    )
+    try:
+        verdicts, beside = asyncio.run(
+            _judged(credentials, manifests, settings.drift, kept, tell if repair else None)
+        )
+    except ApiError as error:
+        raise UserError(clean(f"{credentials.source}: {error}")) from error
     value = document(stack, verdicts, beside)
     if output is Output.JSON:
         write_json(value, out)

@@ -17,9 +17,11 @@ from typing import Annotated, Any, Final, TextIO
 
 import typer
 
+from trainyard_api.errors import UserError
 from trainyard_api.printable import clean
 from trainyard_delivery import consequences, shown
 from trainyard_delivery import impact as core
+from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import stack_runtimes
@@ -61,7 +63,11 @@ def run(
     changes, also = core.changes(before.objects, after.objects), unjudged(since)
     seen = Seen()
     if changes:
-        seen = asyncio.run(_look(_credentials(stack, before, after, kubeconfig, context), changes))
+        credentials = _credentials(stack, before, after, kubeconfig, context)
+        try:
+            seen = asyncio.run(_look(credentials, changes))
+        except ApiError as error:
+            raise UserError(clean(f"{credentials.source}: {error}")) from error
     value = document(stack, since, changes, seen, also, advice=new_advice(before.settings, after.settings))
     if output is Output.JSON:
         write_json(value, out)
