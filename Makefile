@@ -141,10 +141,10 @@ destroy: environment ## Remove a stack's platform and leave its jobs, after sayi
 	@$(TRAINYARD) destroy $(ON_STACK) $${DRY_RUN:+--dry-run} $${YES:+--yes}
 
 .PHONY: drift
-drift: environment ## Is the cluster what git says? STACK=name [FORMAT=json]
+drift: environment ## Is the cluster what git says? STACK=name [FORMAT=json] [METRICS=file]
 	@code=0; \
 	$(TRAINYARD) preview $(ON_STACK) --expect-no-changes >&2 || code=$$?; \
-	$(TRAINYARD) drift --stack "$$STACK" --output "$${FORMAT:-text}" || code=$$?; \
+	$(TRAINYARD) drift --stack "$$STACK" --output "$${FORMAT:-text}" $${METRICS:+--metrics "$$METRICS"} || code=$$?; \
 	exit $$code
 
 # CONTRIBUTING.md says what each of the three is for. What they print last is all that one needs to read.

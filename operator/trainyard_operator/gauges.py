@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -54,6 +56,10 @@ class TrainJobs(Collector):
         yield family
 
 
+def _first(*times: datetime | None) -> float:
+    return min((moment.timestamp() for moment in times if moment is not None), default=math.nan)
+
+
 def register(replica: Wiring) -> None:
     """Measure a replica from now on."""
     metrics, cache, queue = replica.metrics, replica.cache, replica.queue
@@ -66,6 +72,11 @@ def register(replica: Wiring) -> None:
     )
     metrics.gauge("leader", "1 while this replica leads", lambda: float(replica.elector.leading))
     metrics.gauge("ready", "1 while this replica is ready", lambda: float(not replica.unready()))
+    metrics.gauge(
+        "certificate_expiry_timestamp_seconds",
+        "When the certificate that this replica serves expires, in seconds since 1970; NaN while it has none",
+        lambda: _first(replica.webhook.good_until, replica.status.good_until),
+    )
     metrics.gauges(
         "cache_objects",
         "Objects held in memory",

@@ -503,6 +503,32 @@ def test_what_is_to_be_kept_and_is_not_there_is_a_mistake(ask: Answer) -> None:
     )
 
 
+def test_how_many_objects_differ_is_also_written_for_a_prometheus(ask: Answer, tmp_path: Path) -> None:
+    api = FakeApi()
+    api.put(PATH, edited())
+    file = tmp_path / "metrics" / "drift.prom"
+    code, _, _ = asked(ask, api, metrics=file, now=lambda: 1_795_915_522.4)
+    assert (code, [path.name for path in file.parent.iterdir()]) == (1, ["drift.prom"])
+    assert file.read_text() == (
+        "# HELP trainyard_drift_objects Objects of a stack that are not what git says, or cannot be judged\n"
+        "# TYPE trainyard_drift_objects gauge\n"
+        'trainyard_drift_objects{stack="sandbox"} 1\n'
+        "# HELP trainyard_drift_checked_timestamp_seconds When that was seen, in seconds since 1970\n"
+        "# TYPE trainyard_drift_checked_timestamp_seconds gauge\n"
+        'trainyard_drift_checked_timestamp_seconds{stack="sandbox"} 1795915522\n'
+    )
+
+
+def test_metrics_that_cannot_be_written_are_said_so(ask: Answer, tmp_path: Path) -> None:
+    api = FakeApi()
+    api.put(PATH, config_map())
+    code, _, err = asked(ask, api, metrics=tmp_path)
+    assert (code, err.splitlines()[-1]) == (
+        2,
+        f"{tmp_path}: cannot be written: Is a directory. Name another file",
+    )
+
+
 def test_where_nobody_answers_that_is_said_once(ask: Answer) -> None:
     code, out, err = ask("http://127.0.0.1:1")
     assert (code, out) == (2, "")

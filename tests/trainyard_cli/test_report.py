@@ -230,6 +230,21 @@ def test_a_tenant_that_goes_is_said_with_the_rights_that_go_and_what_stays(clone
     ]
 
 
+def test_a_tenant_that_is_renamed_is_said_with_the_rights_that_go_and_those_that_come(clone: Path) -> None:
+    alone("onprem")
+    edit(
+        "stacks/Pulumi.onprem.yaml",
+        "      speech:\n        clusterQueue",
+        "      voice:\n        clusterQueue",
+    )
+    text = above_the_folds(written())
+    means = text[text.index("**Rights, and what stays**") :]
+    researchers, rights = "`Group speech-researchers", "send, change, delete and see TrainJobs in"
+    assert f"{researchers} can no longer {rights} speech, and read their logs`" in means
+    assert f"{researchers} can now {rights} voice, and read their logs`" in means
+    assert "{" not in text
+
+
 def test_images_that_begin_alike_are_cut_so_that_what_differs_is_in_sight(clone: Path) -> None:
     alone("onprem")
     image = "registry.example.com/trainyard/operator:0.1."

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,13 +13,16 @@ from aiohttp import web
 from tests.support.controller_scene import JOB, JOBSET, KEY, scene
 from tests.support.core_values import runtime, trainjob
 from tests.support.fake_api import run, status
+from trainyard_api.configuration import Configuration
 from trainyard_api.errors import ErrorType, FieldError, InvalidFieldError
+from trainyard_kube.credentials import Credentials
 from trainyard_operator import gauges
 from trainyard_operator.core.build import plugins
 from trainyard_operator.core.build.framework import Framework
 from trainyard_operator.core.build.info import DEFAULT_SETTINGS, Info
 from trainyard_operator.core.model import JobSet, TrainJob
 from trainyard_operator.core.status.display_state import State
+from trainyard_operator.main import Operator
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.watch.cache import Cache, Key
 from trainyard_operator.work.plugin_timing import measured
@@ -62,6 +66,15 @@ def test_trainjobs_are_counted_by_state_and_states_without_any_are_0() -> None:
         "Complete": 2,
         "Failed": 0,
     }
+
+
+def test_when_the_first_of_its_certificates_expires_is_measured() -> None:
+    operator = Operator(Configuration(namespace="n"), Credentials(server="http://127.0.0.1", tls=None))
+    metric = "trainyard_certificate_expiry_timestamp_seconds"
+    assert math.isnan(value(operator.metrics, metric) or 0)
+    operator.webhook.good_until = CREATED + timedelta(days=2)
+    operator.status.good_until = CREATED + timedelta(days=1)
+    assert value(operator.metrics, metric) == (CREATED + timedelta(days=1)).timestamp()
 
 
 def test_a_trainjob_that_has_not_changed_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:

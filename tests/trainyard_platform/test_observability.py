@@ -1,10 +1,13 @@
 """What watches over the platform: monitors, alerts and dashboards, from a stack's few settings."""
 
 import json
+import re
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from tests.support.checked_in import ROOT
 from trainyard_api import names
 from trainyard_platform.parts.kueue import manifests as kueue
 from trainyard_platform.parts.observability import dashboards, manifests
@@ -13,7 +16,8 @@ from trainyard_platform.parts.operator import endpoints as operator
 from trainyard_platform.stack.observability import Observability, Scraper
 
 SETTINGS = Observability(enabled=True, labels={"release": "prometheus"}, scrape_interval="15s")
-EVERYTHING = ["admission", "kueue"]
+EVERYTHING = ["admission", "kueue", "jobset", "volcano", "coscheduling"]
+RUNBOOKS = ROOT / "docs/runbooks.md"
 HOME = "trainyard-system"
 
 
@@ -141,12 +145,15 @@ def groups(parts: list[str]) -> list[dict[str, Any]]:
 
 
 def test_alerts_are_about_what_there_is() -> None:
-    always = ["trainyard-operator", "trainyard-jobs"]
+    always = ["trainyard-operator", "trainyard-jobs", "trainyard-drift"]
     assert [group["name"] for group in groups([])] == always
     assert {group["name"] for group in groups(EVERYTHING)} == {
         *always,
         "trainyard-admission",
         "trainyard-queues",
+        "trainyard-jobset",
+        "trainyard-volcano",
+        "trainyard-coscheduling",
     }
 
 
@@ -156,12 +163,13 @@ def test_every_alert_says_what_is_wrong_how_bad_it_is_and_what_to_do() -> None:
     for alert in alerts:
         assert set(alert) == {"alert", "expr", "for", "labels", "annotations"}
         assert alert["labels"] in ({"severity": "critical"}, {"severity": "warning"})
-        assert set(alert["annotations"]) == {"summary", "description"}
+        assert set(alert["annotations"]) == {"summary", "description", "runbook_url"}
         assert alert["annotations"]["summary"].endswith((".", "help.", "}}."))
         # A command, a setting, or another alert to look at: something to begin with.
         words = (
             "kubectl",
             "trainyard explain",
+            "trainyard drift",
             "pulumi",
             "stack file",
             "operator.",
@@ -170,6 +178,38 @@ def test_every_alert_says_what_is_wrong_how_bad_it_is_and_what_to_do() -> None:
             "quota",
         )
         assert any(word in alert["annotations"]["description"] for word in words), alert["alert"]
+
+
+def test_each_alert_has_its_section_in_the_runbooks_with_its_meaning_commands_and_the_way_out() -> None:
+    sections = re.split(r"^## ", RUNBOOKS.read_text(), flags=re.MULTILINE)[1:]
+    texts = dict(section.split("\n", 1) for section in sections)
+    assert list(texts) == [rule["alert"] for group in groups(EVERYTHING) for rule in group["rules"]]
+    for text in texts.values():
+        parts = [
+            text.find(mark) for mark in ("**It means**", "**The cause**", "```console\n$ ", "**The way out")
+        ]
+        assert -1 not in parts
+        assert parts == sorted(parts)
+
+
+@pytest.mark.parametrize("runbooks", ["docs/runbooks.md", "https://docs.example.com/runbooks"])
+def test_an_alert_links_to_its_section_where_the_site_has_its_runbooks(runbooks: str) -> None:
+    settings = Observability(enabled=True, runbooks=runbooks)
+    [link] = {
+        rule["annotations"]["runbook_url"]
+        for group in manifests.rules(HOME, [], settings)["spec"]["groups"]
+        for rule in group["rules"]
+        if rule["alert"] == "TrainyardOperatorDown"
+    }
+    assert link == f"{runbooks}#trainyardoperatordown"
+
+
+@pytest.mark.parametrize(
+    "runbooks", ["", "javascript:alert(1)", "https://a b", "https://a\nb", f"https://{'a' * 999}"]
+)
+def test_what_is_no_address_of_runbooks_is_refused(runbooks: str) -> None:
+    with pytest.raises(ValidationError):
+        Observability(runbooks=runbooks)
 
 
 def test_a_dashboard_is_laid_out_in_rows_and_asks_whichever_prometheus_is_chosen() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -34,7 +35,7 @@ from trainyard_platform.stack.drift import Drift
 from ..cluster import connection, drift_unmanaged
 from ..cluster.drift_judge import judge, put_right
 from ..cluster.drift_unmanaged import Beside
-from ..files import rendering, stackfile
+from ..files import rendering, stackfile, whole
 from ..options import Context, Keep, Kubeconfig, Printed
 from ..output import Output, write_json
 
@@ -60,6 +61,8 @@ def run(
     context: str | None = None,
     output: Output = Output.TEXT,
     state: Callable[[], Json] | None = None,
+    metrics: Path | None = None,
+    now: Callable[[], float] = time.time,
     out: TextIO | None = None,
     err: TextIO | None = None,
 ) -> int:
@@ -67,11 +70,12 @@ def run(
 
     With `repair` it then repairs them, except the objects that `keep` names.
     What git says is rendered, or is in the `state` of a roll-out that has just ended.
+    `metrics` is a file that then has the answer as Prometheus reads it, with the time that `now` returns.
     0: there is no drift. 1: there is. 2: an object could not be judged; the reason goes to `out`, with the
     object.
 
     Raises:
-        UserError: None could be judged.
+        UserError: None could be judged, or `metrics` cannot be written.
     """
     out, err = out or sys.stdout, err or sys.stderr
 
@@ -95,6 +99,8 @@ def run(
     except ApiError as error:
         raise UserError(clean(f"{credentials.source}: {error}")) from error
     value = document(stack, verdicts, beside)
+    if metrics is not None:
+        _write(metrics, as_metrics(value, now()))
     if output is Output.JSON:
         write_json(value, out)
     elif not repair:
@@ -143,6 +149,29 @@ def document(stack: str, verdicts: Sequence[Verdict], beside: Beside) -> dict[st
         ],
         "unseen": [{"what": what, "why": why} for what, why in sorted(beside.unseen.items())],
     }
+
+
+def as_metrics(value: Json, now: float) -> str:
+    """The answer in Prometheus' text format, for a Pushgateway or a node exporter's folder of text files."""
+    well = {State.SAME, State.REPAIRED, State.KEPT}
+    objects = sum(count for state, count in value["objects"].items() if state not in well)
+    objects += len(value["unmanaged"]) + len(value["unseen"])
+    stack = value["stack"]
+    return (
+        "# HELP trainyard_drift_objects Objects of a stack that are not what git says, or cannot be judged\n"
+        "# TYPE trainyard_drift_objects gauge\n"
+        f'trainyard_drift_objects{{stack="{stack}"}} {objects}\n'
+        "# HELP trainyard_drift_checked_timestamp_seconds When that was seen, in seconds since 1970\n"
+        "# TYPE trainyard_drift_checked_timestamp_seconds gauge\n"
+        f'trainyard_drift_checked_timestamp_seconds{{stack="{stack}"}} {now:.0f}\n'
+    )
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        whole.write(file, text)
+    except OSError as error:
+        raise UserError(f"{file}: cannot be written: {error.strerror}. Name another file") from error
 
 
 def _field(row: Row) -> dict[str, Any]:
@@ -289,6 +318,10 @@ def command(
         bool, typer.Option("--repair", help="Make the cluster match git. Without --repair, nothing changes.")
     ] = False,
     keep: Keep = None,
+    metrics: Annotated[
+        Path | None,
+        typer.Option(help="Also write how many objects differ, as Prometheus reads it.", metavar="FILE"),
+    ] = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     output: Printed = Output.TEXT,
@@ -305,5 +338,13 @@ def command(
     Example: trainyard drift --stack prod
     """
     raise typer.Exit(
-        run(stack, repair=repair, keep=keep or (), kubeconfig=kubeconfig, context=context, output=output)
+        run(
+            stack,
+            repair=repair,
+            keep=keep or (),
+            metrics=metrics,
+            kubeconfig=kubeconfig,
+            context=context,
+            output=output,
+        )
     )

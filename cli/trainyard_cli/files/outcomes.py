@@ -7,8 +7,6 @@ Called by `rollout`, which writes it, and by `report`, which reads it;
 from __future__ import annotations
 
 import json
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +14,9 @@ from trainyard_delivery.rollout import outcome as core
 from trainyard_delivery.rollout.outcome import Outcome
 from trainyard_platform.errors import PlatformError
 
-UNFINISHED: Final = Outcome(errors=("the preview ended without a result",))
+from . import whole
+
+UNFINISHED: Final = Outcome(errors=("the preview ended before it came to anything",))
 """What a preview leaves when it begins, and so if it is killed."""
 _LARGEST: Final = 10_000_000
 """Bytes that are read; a thousand refusals have a tenth of that."""
@@ -29,14 +29,9 @@ def write(file: Path, stack: str, outcome: Outcome) -> None:
     Raises:
         PlatformError: It cannot be written.
     """
-    part = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(core.document(stack, outcome), indent=2) + "\n", encoding="utf-8")
-        part.replace(file)
+        whole.write(file, json.dumps(core.document(stack, outcome), indent=2) + "\n")
     except OSError as error:
-        with suppress(OSError):
-            part.unlink()
         raise PlatformError(
             f"{file}: the result of the preview cannot be written: {error.strerror}. Name another file"
         ) from error

@@ -36,7 +36,12 @@ class Observability(StrictModel):
     labels: dict[str, str] = Field(default={})
     """Labels by which Prometheus selects monitors and rules, such as release: kube-prometheus-stack."""
     dashboard_labels: dict[str, str] = Field(default={"grafana_dashboard": "1"})
-    """Labels by which Grafana selects the ConfigMaps with dashboards."""
+    """Labels by which Grafana finds the ConfigMaps with dashboards."""
+    runbooks: str = Field(
+        default="docs/runbooks.md", pattern=r"^(docs/runbooks\.md|https?://[!-~]+)$", max_length=1000
+    )
+    """Where your people read docs/runbooks.md, such as https://docs.example.com/runbooks: each alert links to
+    its section there."""
     scrape_interval: Duration = "30s"
     """Time between two scrapes of the metrics."""
     prometheus: Scraper | None = None

@@ -51,7 +51,13 @@ def install(assembly: Assembly) -> None:
 def _manifests(stack: StackSettings) -> list[Manifest]:
     settings, home = stack.observability, names.SYSTEM_NAMESPACE
     # The parts of the platform that not every stack has, as the data files name them.
-    optional = (("admission", stack.admission.enabled), ("kueue", stack.kueue.installs))
+    optional = (
+        ("admission", stack.admission.enabled),
+        ("kueue", stack.kueue.installs),
+        ("jobset", stack.jobset.enabled),
+        ("volcano", stack.volcano.enabled),
+        ("coscheduling", stack.coscheduling.enabled),
+    )
     parts = [part for part, there in optional if there]
     authenticates = stack.operator.metrics_authentication
     certificate = operator.certificate(stack) if authenticates else None

@@ -106,7 +106,7 @@ def kueue_monitor(
 def rules(namespace: str, parts: Sequence[str], settings: Observability) -> Manifest:
     """The alerts about those parts of the platform that exist."""
     groups = [
-        {"name": group["name"], "rules": group["rules"]}
+        {"name": group["name"], "rules": [_with_runbook(rule, settings) for rule in group["rules"]]}
         for group in _data("alerts.yaml")
         if dashboards.needed(group, parts)
     ]
@@ -116,6 +116,12 @@ def rules(namespace: str, parts: Sequence[str], settings: Observability) -> Mani
         "metadata": _metadata("trainyard", namespace, settings.labels),
         "spec": {"groups": groups},
     }
+
+
+def _with_runbook(rule: Mapping[str, Any], settings: Observability) -> dict[str, Any]:
+    """The alert with a link to its section, whose anchor is its name."""
+    link = {"runbook_url": f"{settings.runbooks}#{rule['alert'].lower()}"}
+    return {**rule, "annotations": {**rule["annotations"], **link}}
 
 
 def dashboard_maps(namespace: str, parts: Sequence[str], settings: Observability) -> list[Manifest]:
