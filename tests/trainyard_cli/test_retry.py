@@ -195,6 +195,19 @@ def test_what_admission_would_refuse_is_not_deleted(again: Again, folder: Path) 
     assert not folder.exists()
 
 
+def test_with_kueue_down_the_next_step_is_said_and_nothing_is_deleted(again: Again) -> None:
+    api = Cluster()
+    call = (
+        'failed calling webhook "mtrainjob.kb.io": Post '
+        '"https://kueue-webhook-service.kueue-system.svc:443/mutate": no route to host'
+    )
+    api.refuse_next("POST", "/trainjobs", status(500, "InternalError", call))
+    code, _, err = again(api)
+    assert code != 0
+    assert "TrainJob team/hello: Kueue does not answer, and until it does nobody can create" in err
+    assert "DELETE" not in {method for method, _ in api.writes()}
+
+
 def test_who_may_not_create_deletes_nothing(again: Again) -> None:
     api = Cluster()
     lacks = 'trainjobs is forbidden: User "vera" cannot create resource "trainjobs"'

@@ -324,6 +324,20 @@ def test_who_may_not_create_trainjobs_is_told_so_in_one_sentence(run: Answer) ->
     )
 
 
+def test_with_the_operator_down_the_next_step_is_said_and_nothing_is_sent(run: Answer) -> None:
+    api = Cluster()
+    call = (
+        'failed calling webhook "validator.trainjob.trainer.kubeflow.org": Post '
+        '"https://trainyard-operator.trainyard-system.svc:443/validate": no route to host'
+    )
+    api.refuse_next("POST", "/trainjobs", status(500, "InternalError", call))
+    code, out, err = run(api, *WORDS, yes=True)
+    assert (code, out) == (2, "")
+    assert "Trainyard's operator does not answer, and until it does nobody can create" in err
+    assert "kubectl -n trainyard-system get pods" in err
+    assert api.sent == {}
+
+
 def test_who_may_not_get_runtimes_is_told_so_in_one_sentence(run: Answer) -> None:
     api = Cluster()
     api.forbid("/clustertrainingruntimes/torch-distributed")

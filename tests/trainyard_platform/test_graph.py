@@ -98,6 +98,13 @@ def test_namespaces_that_hold_what_others_need_stay_too(graph: Graph) -> None:
     }
 
 
+def test_the_guide_lists_the_namespaces_that_stay_after_destroy() -> None:
+    guide = (program.ROOT / "docs/upgrade-and-removal.md").read_text()
+    table = guide[guide.index("| goes | stays |") : guide.index("*Tested*: running jobs outlive")]
+    assert "the namespaces of tenants and of the operator" in table
+    assert "the namespace `kubeflow-system`" in table
+
+
 def test_of_the_rest_only_what_keeps_jobs_of_queues_out_while_nobody_is_there_stays(graph: Graph) -> None:
     kept = {one.key.rpartition(":")[2] for one in graph.values() if one.retain}
     assert {name for name in kept if not name.startswith(("CustomResourceDefinition ", "Namespace "))} == {

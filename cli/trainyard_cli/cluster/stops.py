@@ -14,7 +14,7 @@ from typing import Final
 
 from trainyard_api.errors import UserError
 from trainyard_api.printable import clean
-from trainyard_assist import stops
+from trainyard_assist import stops, webhooks
 from trainyard_assist.explain import read
 from trainyard_assist.stops import Answer, Outcome, Seen
 from trainyard_kube.client import (
@@ -191,7 +191,7 @@ def problem(error: ApiError, verb: str, namespace: str) -> str:
     """What the API server says of a request about TrainJobs, or that a right is missing."""
     if _lacks_right(error):
         return f"you are not allowed to {verb} TrainJobs in namespace {namespace}"
-    return clean(str(error))
+    return clean(webhooks.in_words(str(error)))
 
 
 def _lacks_right(error: ApiError) -> bool:

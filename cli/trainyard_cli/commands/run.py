@@ -25,6 +25,7 @@ from trainyard_assist.run import plan, settings
 from trainyard_assist.run.plan import Draft
 from trainyard_assist.run.settings import Settings
 from trainyard_assist.run.trainjob import SUFFIX, SUFFIX_LENGTH
+from trainyard_assist.webhooks import in_words
 from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials
 
@@ -127,7 +128,7 @@ def run(
         print("Nothing has been sent.", file=err)
         return REFUSED
     except ApiError as error:
-        raise UserError(clean(f"{credentials.source}: {error}")) from error
+        raise UserError(clean(f"{credentials.source}: {in_words(str(error))}")) from error
     again = same_place(namespace, kubeconfig, context)
     try:
         stored = asyncio.run(_send(credentials, draft, is_generated=not chosen.name))
@@ -138,7 +139,9 @@ def run(
         print(f"Interrupted: TrainJob {name} {state}. Look: {look}", file=err)
         return REFUSED
     except ApiError as error:
-        raise UserError(clean(f"{credentials.source}: nothing has been sent: {error}")) from error
+        raise UserError(
+            clean(f"{credentials.source}: nothing has been sent: {in_words(str(error))}")
+        ) from error
     _print([stored], form, out)
     name, within = stored["metadata"]["name"], stored["metadata"]["namespace"]
     print(clean(f"TrainJob {within}/{name} is sent."), file=talk, flush=True)
