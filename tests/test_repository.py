@@ -94,6 +94,7 @@ def test_every_package_of_ours_is_shipped_typed_and_guarded() -> None:
     packages = {path.parent.name for path in tracked(":(glob)*/trainyard_*/__init__.py")}
     shipped = {Path(p).name for p in config["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]}
     assert shipped == packages
+    assert {path.parent.name for path in tracked(":(glob)*/trainyard_*/py.typed")} == packages
     assert set(config["tool"]["mypy"]["packages"]) == packages | {"benchmarks", "tests"}
     assert set(config["tool"]["importlinter"]["root_packages"]) == packages
 
