@@ -70,7 +70,7 @@ PROCESSES := $(shell echo $$(( $$(nproc) + 1 )))
 
 define types
 	$(BIN)/mypy; \
-	for file in platform/__main__.py policies/__main__.py .github/scripts/report.py; do $(BIN)/mypy $$file; done; \
+	for file in platform/__main__.py policies/__main__.py .github/scripts/release.py .github/scripts/report.py; do $(BIN)/mypy $$file; done; \
 	$(BIN)/lint-imports; \
 	mkdir -p $(CACHE) && rm -rf $(TYPES).new.* && cp -r .mypy_cache $(TYPES).new.$$$$ && rm -rf $(TYPES) && mv -T $(TYPES).new.$$$$ $(TYPES) || true
 endef
@@ -191,6 +191,10 @@ sbom: environment ## What each deliverable is made of: dist/<name>.cdx.json (Cyc
 		$(AUDITOR) cyclonedx-py requirements --output-reproducible --output-file dist/$$name.cdx.json requirements/$$name.txt || exit; \
 	done
 
+.PHONY: dist
+dist: environment ## The wheel: dist/trainyard-VERSION-py3-none-any.whl
+	@$(BIN)/hatchling build --target wheel --directory dist > /dev/null
+
 .PHONY: context
 context: environment ## The build context of an image, as dist/NAME: NAME=operator, initializers or trainers
 	@$(BIN)/python -c 'from pathlib import Path; from trainyard_sandbox.images import context; context("$(NAME)", Path("dist/$(NAME)"))'
@@ -198,6 +202,12 @@ context: environment ## The build context of an image, as dist/NAME: NAME=operat
 .PHONY: lock
 lock: environment ## Lock the requirements anew after a change in pyproject.toml [UPGRADE="package ..."]
 	@$(BIN)/python requirements/lock.py $${UPGRADE:-}
+
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+
+.PHONY: changelog
+changelog: environment ## Join the fragments of changes/ as the next version's part of CHANGELOG.md [DRAFT=1]
+	@$(BIN)/towncrier build --version $(VERSION) $(if $(DRAFT),--draft,--yes)
 
 .PHONY: clean
 clean: ## Take sandboxes down and remove what make made; caches stay
