@@ -101,11 +101,35 @@ app = typer.Typer(
 )
 
 
+def version(clone: Path) -> str:
+    """The version of the package, and in a clone that is not at its tag also the commit.
+
+    Args:
+        clone: The folder that the package's source root is in. Without a repository of its own, as where a
+            wheel is installed, it is no clone.
+    """
+    from importlib import metadata  # noqa: PLC0415 - nobody else needs it
+
+    package = metadata.version("trainyard")
+    commit = _describe(clone) if (clone / ".git").exists() else ""
+    return f"trainyard {package}" + (f" ({commit})" if commit not in ("", f"v{package}") else "")
+
+
+def _describe(clone: Path) -> str:
+    """The last version tag of a clone and its commit, or only the commit; empty where git cannot say."""
+    import subprocess  # noqa: PLC0415 - nobody else needs it
+
+    command = ["git", "-C", str(clone), "describe", "--tags", "--match=v*", "--always", "--abbrev=12"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return answer.stdout.strip() if answer.returncode == 0 else ""
+
+
 def _print_version(flag: bool) -> None:
     if flag:
-        from importlib.metadata import version  # noqa: PLC0415 - nobody else needs it
-
-        typer.echo(f"trainyard {version('trainyard')}")
+        typer.echo(version(Path(__file__).parents[2]))
         raise typer.Exit
 
 

@@ -7,14 +7,16 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 import typer
 from typer.main import get_group
 from typer.testing import CliRunner
 
+from tests.support.site import git
 from trainyard_cli.commands import runtimes
-from trainyard_cli.main import COMMANDS, app
+from trainyard_cli.main import COMMANDS, app, version
 from trainyard_cli.on_demand import Listed
 
 ROOM = "trainyard_cli"
@@ -46,9 +48,45 @@ def test_what_needs_no_command_imports_none(arguments: list[str], variables: dic
     assert run.stderr.split() == [ROOM, f"{ROOM}.main", f"{ROOM}.on_demand"]
 
 
+PACKAGE = metadata.version("trainyard")
+
+
 def test_the_version_is_that_of_the_package():
     answer = CliRunner().invoke(app, ["--version"])
-    assert (answer.exit_code, answer.stdout) == (0, f"trainyard {metadata.version('trainyard')}\n")
+    assert answer.exit_code == 0
+    assert re.fullmatch(rf"trainyard {re.escape(PACKAGE)}( \(\S+\))?\n", answer.stdout)
+
+
+def test_the_version_of_a_wheel_is_that_of_the_package_even_inside_a_repository(tmp_path: Path):
+    repository(tmp_path, "v0.0.1")
+    (tmp_path / "lib").mkdir()
+    assert version(tmp_path / "lib") == f"trainyard {PACKAGE}"
+
+
+def test_the_version_of_a_clone_that_is_not_at_its_tag_has_the_commit(tmp_path: Path):
+    commit = repository(tmp_path)
+    assert version(tmp_path) == f"trainyard {PACKAGE} ({commit[:12]})"
+    repository(tmp_path, "v0.0.1")
+    assert version(tmp_path) == f"trainyard {PACKAGE} (v0.0.1)"
+    commit = repository(tmp_path)
+    assert version(tmp_path) == f"trainyard {PACKAGE} (v0.0.1-1-g{commit[:12]})"
+    repository(tmp_path, f"v{PACKAGE}")
+    assert version(tmp_path) == f"trainyard {PACKAGE}"
+
+
+def test_the_version_needs_no_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    repository(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert version(tmp_path) == f"trainyard {PACKAGE}"
+
+
+def repository(folder: Path, tag: str = "") -> str:
+    """Make the folder a repository with one commit more, and tag that; returns the commit."""
+    git(folder, "init", "--quiet")
+    git(folder, "commit", "--quiet", "--allow-empty", "--message", "more")
+    if tag:
+        git(folder, "tag", tag)
+    return git(folder, "rev-parse", "HEAD").strip()
 
 
 @pytest.mark.parametrize(
