@@ -63,6 +63,7 @@ def test_every_make_target_exists() -> None:
         "audit",
         "check",
         "context",
+        "dist",
         "drift",
         "e2e",
         "environment",
@@ -79,9 +80,9 @@ def test_every_make_target_exists() -> None:
 
 def test_every_script_exists_and_can_be_run() -> None:
     called = {p for step in steps() for p in re.findall(r"\.github/scripts/\S+", step.get("run", ""))}
-    assert called == {".github/scripts/keep", ".github/scripts/report.py"}
+    assert called == {f".github/scripts/{name}" for name in ("keep", "release.py", "report.py")}
     assert (GITHUB / "scripts" / "keep").stat().st_mode & 0o111
-    assert (GITHUB / "scripts" / "report.py").is_file()
+    assert [name for name in called if not (PROJECT / name).is_file()] == []
 
 
 def test_a_job_has_the_least_rights() -> None:
@@ -92,7 +93,7 @@ def test_a_job_has_the_least_rights() -> None:
         "pull-request.yml:comment": {**read, "pull-requests": "write"},
         "drift.yml:issue": {**read, "issues": "write"},
         "release.yml:image": {**read, "packages": "write", "id-token": "write"},
-        "release.yml:bundle": {"contents": "write", "id-token": "write"},
+        "release.yml:release": {"contents": "write", "id-token": "write"},
     }
     assert {name: job["permissions"] for name, job in jobs().items()} == {
         **dict.fromkeys(jobs(), read),

@@ -1,0 +1,102 @@
+"""Hold a release to one version.
+
+    release.py check TAG
+    release.py notes TAG ADDRESS
+    release.py set VERSION
+
+`check` says where the version in the repository is not the tag's (`v0.1.0` for
+0.1.0), and what the changelog lacks. `notes` prints the changelog of the tag's
+version, with links to the files at ADDRESS. `set` writes a new version wherever
+the repository has the present one. Exit code 1: it is not one version. Needs nothing but Python's standard
+library.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+_IMAGE = r"/trainyard/[a-z-]+:([0-9][0-9a-z.]*[0-9a-z])"
+PLACES: Mapping[str, str] = {
+    "pyproject.toml": r'(?m)^version = "([^"]+)"$',
+    "policies/PulumiPolicy.yaml": r"(?m)^version: (\S+)$",
+    "examples/kubectl-plugin/trainyard.yaml": r"(?m)(?:^  version: |/download/)v([0-9][^/\s]*)",
+    "stacks/*.yaml": _IMAGE,
+    "runtimes/*/*.yaml": _IMAGE,
+    "runtimes/images.yaml": r'/trainyard/[a-z-]+\n +tag: "([^"]+)"',
+    "sandbox/images/images.yaml": _IMAGE,
+    "docs/*.md": _IMAGE,
+}
+"""Where the version is: files, and what stands around it. Images that only the sandbox has are `:sandbox`."""
+VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?:(?:a|b|rc)[0-9]+)?")
+
+
+def versions(root: Path) -> Iterator[tuple[str, str]]:
+    """Each version in the repository, with its place as `file:line`."""
+    for pattern, expression in PLACES.items():
+        for path in sorted(root.glob(pattern)):
+            text = path.read_text(encoding="utf-8")
+            for match in re.finditer(expression, text):
+                line = text.count("\n", 0, match.start(1)) + 1
+                yield f"{path.relative_to(root)}:{line}", match[1]
+
+
+def problems(root: Path, tag: str) -> list[str]:
+    """A sentence for each thing that keeps the tag from being a release; none where nothing does."""
+    version = tag.removeprefix("v")
+    if tag == version or not VERSION.fullmatch(version):
+        return [f"{tag}: a release has a tag such as v0.1.0"]
+    sentences = [
+        f"{place}: is {other}, must be {version}; run python3 .github/scripts/release.py set {version}"
+        for place, other in versions(root)
+        if other != version
+    ]
+    if not section(root, version):
+        sentences.append(f"CHANGELOG.md: has no `## {version} (YYYY-MM-DD)`; run make changelog")
+    fragments = sorted(path.name for path in (root / "changes").glob("*.*.md"))
+    sentences += [f"changes/{name}: is in no version yet; run make changelog" for name in fragments]
+    return sentences
+
+
+def section(root: Path, version: str) -> str:
+    """What the changelog says of a version that has a date; empty if it says nothing."""
+    text = (root / "CHANGELOG.md").read_text(encoding="utf-8")
+    heading = rf"(?m)^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)\n"
+    parts = re.split(heading, text, maxsplit=1)
+    return re.split(r"(?m)^## ", parts[1], maxsplit=1)[0].strip() if len(parts) > 1 else ""
+
+
+def set_version(root: Path, version: str) -> None:
+    """Write the version wherever the repository has one."""
+    for pattern, expression in PLACES.items():
+        for path in sorted(root.glob(pattern)):
+            text = path.read_text(encoding="utf-8")
+            changed = re.sub(expression, lambda match: match[0].replace(match[1], version), text)
+            if changed != text:
+                path.write_text(changed, encoding="utf-8")
+
+
+def main(arguments: Sequence[str], root: Path) -> int:
+    """Do what the command line says; returns the exit code."""
+    match arguments:
+        case ["check", tag]:
+            sentences = problems(root, tag)
+            print("\n".join(sentences) or f"{tag}: one version", file=sys.stderr if sentences else sys.stdout)
+            return 1 if sentences else 0
+        case ["notes", tag, address]:
+            print(re.sub(r"\]\((?!https?:|#)", f"]({address}/", section(root, tag.removeprefix("v"))))
+        case ["set", version] if not VERSION.fullmatch(version):
+            print(f"{version}: a version is one such as 0.2.0", file=sys.stderr)
+            return 1
+        case ["set", version]:
+            set_version(root, version)
+        case _:
+            print(__doc__, file=sys.stderr)
+            return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], Path(__file__).parents[2]))
