@@ -136,3 +136,14 @@ def test_the_sdk_reads_the_devices_of_every_container(runtime: catalog.Runtime) 
             devices = utils.get_container_devices(resources)
             limited = "limits" in container.get("resources", {})
             assert (devices is not None) == limited
+
+
+def test_every_launcher_of_open_mpi_5_reaches_each_node_itself() -> None:
+    """Nodes that it reached through others, as it does beyond 64, were lost (seen with 5.0.7)."""
+    launchers = [
+        path for path in FOLDER.glob("*/*.yaml") if "mpi" in catalog.read(path).manifest["spec"]["mlPolicy"]
+    ]
+    assert launchers
+    for path in launchers:
+        [container] = pods(path.stem, "launcher")["containers"]
+        assert {"name": "PRTE_MCA_plm_ssh_no_tree_spawn", "value": "1"} in container["env"], path.stem
