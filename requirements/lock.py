@@ -77,7 +77,13 @@ LOCKS = (
     Lock(
         "trainers",
         "the trainers' image, beside PyTorch and NumPy, which are its base's",
-        ("requirements/trainers.in", "--override", "requirements/torch.base"),
+        (
+            "requirements/trainers.in",
+            "--override",
+            "requirements/torch.base",
+            "--override",
+            "requirements/trainers-overrides.in",
+        ),
         python="3.13",
     ),
 )

@@ -133,7 +133,11 @@ def test_the_digits_trainjob_runs_the_function_that_the_sdk_ships() -> None:
 
 
 @pytest.mark.parametrize(
-    "example", ["checkpoint", "deepspeed", "lightgbm", "mlx", "paddle", "tensorflow", "tensorflow-ps"]
+    "example",
+    [
+        *("checkpoint", "deepspeed", "fsdp", "lightgbm", "lightning"),
+        *("mlx", "paddle", "tensorflow", "tensorflow-ps"),
+    ],
 )
 def test_the_trainjob_of_an_example_runs_the_script_beside_it(example: str) -> None:
     folder = PROJECT / "examples" / example
