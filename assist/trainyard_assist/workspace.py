@@ -2,9 +2,11 @@
 
 Called by `trainyard run --workspace` with a folder that is packed already. The
 result is a plain TrainJob: a patch that mounts the Secret and an empty volume
-into each pod that trains, and a command that unpacks the one into the other
-and runs the TrainJob's own command there. No image of ours takes part: an
-image needs `sh`, `tar` and `gzip`. Pure; writes nothing.
+into each pod that trains, and a command that unpacks the one into the other,
+installs the requirements that a file of the folder names, if the user has
+said which file, and runs the TrainJob's own command there. No image of ours
+takes part: an image needs `sh`, `tar` and `gzip`, and for requirements Python
+with pip. Pure; writes nothing.
 """
 
 from __future__ import annotations
@@ -43,11 +45,49 @@ _EVERYWHERE: Final = (
 _WRAPPERS: Final = tuple(("sh", "-c", script, "trainyard") for script in (_HERE, _EVERYWHERE))
 """What comes before a TrainJob's own command."""
 
+_PACKAGES: Final = f"{FOLDER}/.trainyard-packages"
+"""Where packages go for which the image has no place that its user may write to."""
+_LOG: Final = f"{FOLDER}/.trainyard-pip.log"
+"""Of pip, because what it prints has to be seen while it runs."""
+# Without PYTHONPATH, which leads to the module that notes how a program of the user ended.
+_PIP: Final = (
+    "(unset PYTHONPATH; exec python3 -m pip install --no-input --disable-pip-version-check --no-cache-dir "
+    f'--log {_LOG} -r "$1")'
+)
+_WHERE: Final = f"""\
+export PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore
+[ -w "${{HOME:-/}}" ] || export PYTHONUSERBASE={_PACKAGES}
+export PATH="$PATH:${{PYTHONUSERBASE:-$HOME/.local}}/bin"
+"""
+# Exit code 42: a restart would not help.
+_OR_SAY_WHY: Final = f"""\
+|| {{
+  if grep -qE 'connection broken by|Max retries exceeded' {_LOG} 2>/dev/null; then
+    echo "trainyard: the requirements of $1 are not installed: this pod does not reach the package index of \
+its pip configuration; name one that it reaches, as in --env PIP_INDEX_URL=https://..., or use an image that \
+has them" >&2
+    exit 1
+  fi
+  echo "trainyard: the requirements of $1 are not installed: pip says above why not" >&2
+  exit 42
+}}
+"""
+_INSTALL: Final = f'{_WHERE}{_PIP} {_OR_SAY_WHY}rm -f {_LOG}\nshift\nexec "$@"\n'
+_INSTALLER: Final = ("sh", "-c", _INSTALL, "trainyard")
+"""What comes between a wrapper and a TrainJob's own command, with the name of the file."""
+ENTER: Final = (
+    f"cd {FOLDER} 2>/dev/null || :\n"
+    f"[ ! -d {_PACKAGES} ] || export PYTHONUSERBASE={_PACKAGES}\n"
+    'export PATH="$PATH:${PYTHONUSERBASE:-$HOME/.local}/bin"\n'
+)
+"""What a shell begins with that is opened later beside the command, where there is a folder."""
+
 _ANNOTATIONS: Final = (
     names.WORKSPACE,
     names.GIT_COMMIT_ANNOTATION,
     names.GIT_BRANCH_ANNOTATION,
     names.GIT_DIRTY_ANNOTATION,
+    names.REQUIREMENTS_ANNOTATION,
 )
 _DIGEST: Final = "sha256:"
 _SHOWN: Final = 10
@@ -75,6 +115,8 @@ class Packed:
     branch: str = ""
     dirty: bool = False
     """Whether it has changes that the commit has not."""
+    requirements: str = ""
+    """The file of it, relative to it, whose requirements are installed before the command; empty for none."""
 
     @property
     def origin(self) -> str:
@@ -129,7 +171,10 @@ def without_workspace(manifest: Json) -> Manifest:
     trainer = json_reader.mapping(spec.get("trainer"), _TRAINER)
     command = json_reader.texts(trainer.get("command"), _TRAINER.child("command"))
     if tuple(command[:4]) in _WRAPPERS:
-        spec["trainer"] = {**trainer, "command": list(command[4:])}
+        own = command[4:]
+        if tuple(own[:4]) == _INSTALLER:
+            own = own[5:]
+        spec["trainer"] = {**trainer, "command": list(own)}
     if patches := json_reader.objects(spec.pop("runtimePatches", None), _PATCHES):
         others = [patch for patch in patches if patch.get("manager") != names.WORKSPACE]
         spec |= {"runtimePatches": others} if others else {}
@@ -186,6 +231,7 @@ def packed_in(secret: Json, trainjob: Json) -> Packed:
         annotations.get(names.GIT_COMMIT_ANNOTATION, ""),
         annotations.get(names.GIT_BRANCH_ANNOTATION, ""),
         dirty=annotations.get(names.GIT_DIRTY_ANNOTATION) == "true",
+        requirements=annotations.get(names.REQUIREMENTS_ANNOTATION, ""),
     )
 
 
@@ -195,7 +241,13 @@ def _with_workspace(manifest: Json, packed: Packed, runtime: Json, nonce: str) -
     name = json_reader.required_text(metadata.get("name"), _METADATA.child("name"))
     secret_name = f"{name}-workspace-{packed.digest[:_SHOWN]}-{nonce}"
     wrapper = _WRAPPERS[_is_mpi(runtime)]
-    started = _with_command(plain, [*wrapper, *_command(plain, runtime)])
+    if packed.requirements and _is_mpi(runtime):
+        raise WorkspaceError(
+            "requirements are not installed on the nodes of an MPI job, which start no command of the "
+            "TrainJob: put them into the image"
+        )
+    installer = (*_INSTALLER, packed.requirements) if packed.requirements else ()
+    started = _with_command(plain, [*wrapper, *installer, *_command(plain, runtime)])
     jobs = tuple(_jobs(started, runtime, wrapper))
     patches = [*(started["spec"].get("runtimePatches") or ()), _patch(jobs, secret_name)]
     annotations = {**(metadata.get("annotations") or {}), **_annotations(packed)}
@@ -208,12 +260,13 @@ def _with_workspace(manifest: Json, packed: Packed, runtime: Json, nonce: str) -
 
 
 def _annotations(packed: Packed) -> dict[str, str]:
-    git = {
+    texts = {
         names.GIT_COMMIT_ANNOTATION: packed.commit,
         names.GIT_BRANCH_ANNOTATION: clean(packed.branch, _LONGEST_BRANCH),
         names.GIT_DIRTY_ANNOTATION: "true" if packed.dirty else "",
+        names.REQUIREMENTS_ANNOTATION: packed.requirements,
     }
-    return {names.WORKSPACE: _DIGEST + packed.digest, **{key: text for key, text in git.items() if text}}
+    return {names.WORKSPACE: _DIGEST + packed.digest, **{key: text for key, text in texts.items() if text}}
 
 
 def _secret(name: str, packed: Packed) -> Manifest:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import subprocess
+import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.support.cluster import Cluster
-from tests.support.patience import LEARNED
+from tests.support.patience import LEARNED, eventually
 
 from .people import TRAINYARD, of
 
@@ -120,3 +124,67 @@ def test_a_job_that_never_fits_is_planned_with_the_warning_of_admission(
     job = yaml.safe_load(planned.stdout)
     assert job["spec"]["trainer"]["resourcesPerNode"]["requests"] == {"cpu": "40"}
     assert team_a.list("trainjobs") == []
+
+
+def test_a_shell_opens_in_the_folder_on_the_first_rank_and_the_job_ends_with_it(
+    team_a: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "words").write_text("words of the folder\n")
+    options = ("run", "--interactive", "--runtime", "plain", "--nodes", "2", "--name", "desk", "--yes")
+    master, slave = pty.openpty()
+    with subprocess.Popen(
+        [TRAINYARD, *options],
+        env=of(team_a, "ada"),
+        cwd=tmp_path,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+    ) as shell:
+        os.close(slave)
+        seen = b""
+        try:
+            # Typed before anybody listens, it waits in the terminal.
+            os.write(master, b"cat words; echo rank $JOB_COMPLETION_INDEX in $(pwd); exit 7\r")
+            with suppress(OSError):  # at its end, nobody has it open any more
+                while piece := os.read(master, 65_536):
+                    seen += piece
+            assert shell.wait(LEARNED.now) == 7, seen
+        finally:
+            shell.kill()
+            os.close(master)
+    text = seen.decode().replace("\r\n", "\n")
+    assert "  shell      in rank 0; the job ends with it, or after 8 h (--time-limit)\n" in text
+    assert "words of the folder\nrank 0 in /trainyard/workspace\n" in text
+    assert text.endswith("TrainJob team-a/desk is cancelled\n")
+    eventually("it is gone", lambda: team_a.get("trainjob", "desk") is None)
+
+
+def test_requirements_are_installed_before_the_command_or_the_log_says_why_not(
+    team_a: Cluster, tmp_path: Path
+) -> None:
+    wheel(tmp_path, "greeting")
+    (tmp_path / "requirements.txt").write_text("./greeting-1-py3-none-any.whl\n")
+    (tmp_path / "train.py").write_text("import greeting; print(greeting.WORDS)\n")
+    options = ("run", "--yes", "--requirements", "requirements.txt", "--name")
+    installed = trainyard(team_a, "ada", tmp_path, *options, "installed", "--", "python", "train.py")
+    assert installed.returncode == 0, installed.stderr
+    assert "each node installs the 1 requirements of requirements.txt with pip" in installed.stdout
+    assert installed.stdout.endswith("0 | words of a wheel\n")
+    (tmp_path / "requirements.txt").write_text("greeting-of-nobody\n")
+    nowhere = ("--env", "PIP_INDEX_URL=http://127.0.0.1:9/", "--env", "PIP_RETRIES=0")
+    missing = trainyard(team_a, "ada", tmp_path, *options, "missing", *nowhere, "--", "python", "train.py")
+    assert missing.returncode == 1, missing.stderr
+    sentence = "this pod does not reach the package index of its pip configuration"
+    assert sentence in missing.stdout
+    assert sentence in missing.stderr
+
+
+def wheel(folder: Path, name: str) -> None:
+    """A package that pip installs without an index."""
+    with zipfile.ZipFile(folder / f"{name}-1-py3-none-any.whl", "w") as archive:
+        about = f"{name}-1.dist-info"
+        archive.writestr(f"{name}.py", 'WORDS = "words of a wheel"\n')
+        archive.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{about}/RECORD", "")

@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import tarfile
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -316,6 +317,26 @@ def test_a_secret_without_a_folder_is_told(data) -> None:
         workspace.packed_in(secret, {"metadata": {}})
 
 
+def test_requirements_go_with_the_folder_and_come_back_with_it() -> None:
+    packed = replace(PACKED, requirements="requirements.txt")
+    first = sent(job(), live(), packed)
+    command = first.trainjob["spec"]["trainer"]["command"]
+    assert command[:4] == ["sh", "-c", SCRIPT, "trainyard"]
+    assert [*command[4:6], *command[7:]] == [
+        "sh",
+        "-c",
+        "trainyard",
+        "requirements.txt",
+        "python",
+        "train.py",
+    ]
+    assert workspace.without_workspace(first.trainjob) == job()
+    assert workspace.packed_in(first.secret, first.trainjob) == packed
+    assert sent(first.trainjob, live(), packed) == first
+    with pytest.raises(WorkspaceError, match="requirements are not installed on the nodes of an MPI job"):
+        sent(job(), of_name("mpi-distributed"), packed)
+
+
 # --- what the pods do -----------------------------------------------------------
 
 
@@ -332,11 +353,11 @@ def archive(**files: str) -> bytes:
 class Pod:
     """The container's command on this machine, with folders of its own in place of the volumes."""
 
-    def __init__(self, folder: Path, its_runtime, *command: str) -> None:
+    def __init__(self, folder: Path, its_runtime, *command: str, packed: Packed = PACKED) -> None:
         self.root = folder / "trainyard"
         for name in ("packed", "workspace", "bin"):
             (self.root / name).mkdir(parents=True)
-        words = sent(job(command=list(command)), its_runtime).trainjob["spec"]["trainer"]["command"]
+        words = sent(job(command=list(command)), its_runtime, packed).trainjob["spec"]["trainer"]["command"]
         self.command = [word.replace("/trainyard/", f"{self.root}/") for word in words]
 
     def bring(self, packed: bytes) -> None:
@@ -390,3 +411,51 @@ def test_an_mpi_launcher_unpacks_on_each_node_before_its_command(tmp_path: Path)
     answer = pod.run()
     assert (answer.returncode, answer.stdout) == (1, "")
     assert answer.stderr == "trainyard: the workspace could not be unpacked\n"
+
+
+PIP = """#!/bin/sh
+[ -z "$PYTHONPATH" ] || echo "with a path" >&2
+echo "pip: $PIP_BREAK_SYSTEM_PACKAGES $*"
+while [ "$1" != --log ]; do shift; done
+cat "$4" > "$2"
+[ ! -s "$4" ]
+"""
+"""Stands for Python with pip: it fails unless the requirements are empty, which it notes in its log."""
+
+
+@pytest.mark.parametrize(
+    ("requirements", "code", "sentence"),
+    [
+        ("", 0, ""),
+        (
+            "Retrying (Retry(total=4)) after connection broken by 'NewConnectionError'",
+            1,
+            "trainyard: the requirements of more.txt are not installed: this pod does not reach the package "
+            "index of its pip configuration; name one that it reaches, as in --env "
+            "PIP_INDEX_URL=https://..., or use an image that has them\n",
+        ),
+        (
+            "No matching distribution found for x",
+            42,
+            "trainyard: the requirements of more.txt are not installed: pip says above why not\n",
+        ),
+    ],
+)
+def test_the_command_starts_once_its_requirements_are_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requirements: str, code: int, sentence: str
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/trainyard/last-words")
+    packed = replace(PACKED, requirements="more.txt")
+    pod = Pod(
+        tmp_path, live(), "sh", "-c", 'echo "begun with $PYTHONPATH $1"; ls -A', "sh", "x", packed=packed
+    )
+    pod.bring(archive(**{"more.txt": requirements}))
+    (pod.root / "bin" / "python3").write_text(PIP)
+    (pod.root / "bin" / "python3").chmod(0o755)
+    answer = pod.run()
+    installs = (
+        "pip: 1 -m pip install --no-input --disable-pip-version-check --no-cache-dir "
+        f"--log {pod.root}/workspace/.trainyard-pip.log -r more.txt\n"
+    )
+    begun = "" if code else "begun with /trainyard/last-words x\nmore.txt\n"
+    assert (answer.returncode, answer.stdout, answer.stderr) == (code, installs + begun, sentence)

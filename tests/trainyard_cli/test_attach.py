@@ -71,10 +71,10 @@ def attached(api: PodLogs, scene: Scene | None = None, **options: Any) -> tuple[
 
     async def answer() -> int:
         async with api.serving() as url:
-            say = command._Voice(terminal.err)
+            say = command.Voice(terminal.err)
             wanted = Wanted(**options)
             attaching = asyncio.create_task(
-                command._attach(
+                command.follow(
                     Credentials(server=url, tls=None, namespace="team"),
                     "team",
                     "tj",

@@ -19,11 +19,13 @@ from tests.support.fake_api import FakeApi, status
 from tests.support.fake_api import run as run_test
 from tests.support.kueues import cluster_queue
 from tests.support.run_runtimes import runtime
+from trainyard_assist.run import interactive
 from trainyard_assist.run.runtime import Runtime
 from trainyard_assist.run.settings import Settings
 from trainyard_cli.cluster import run as cluster
 from trainyard_cli.commands import run as command
 from trainyard_cli.commands import run_local
+from trainyard_cli.commands.run_interactive import Shell
 from trainyard_cli.files import run_settings
 from trainyard_cli.main import exit_code
 from trainyard_cli.output import Form
@@ -83,7 +85,7 @@ def run(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Answer
 
     def answered(api: FakeApi, *words: str, **more: Any) -> tuple[int, str, str]:
         out, err = io.StringIO(), io.StringIO()
-        names = ("copied", "yes", "dry_run", "detach", "form", "ask", "namespace")
+        names = ("copied", "yes", "dry_run", "detach", "local", "shell", "form", "ask", "namespace")
         options = {"detach": True} | {name: more.pop(name) for name in names if name in more}
 
         def ask(url: str) -> int:
@@ -717,6 +719,83 @@ def test_a_copy_takes_the_folder_of_its_model_along(run: Answer, folder: Path) -
     assert run(api, copied="model", yes=True, name="bare", workspace="")[0] == 0
     spec = api.objects[f"{JOBS}/bare"]["spec"]
     assert (spec["trainer"], "runtimePatches" in spec) == ({"command": ["torchrun", "train.py"]}, False)
+
+
+def test_a_job_with_a_shell_waits_with_the_folder(run: Answer, folder: Path) -> None:
+    (folder / "notes").write_text("1\n")
+    (folder / "trainyard.yaml").write_text("memory: 2Gi\ncommand: [python, train.py]\n")
+    code, out, err = run(Cluster(), dry_run=True, detach=False, form=Form.JSON, shell=Shell(seconds=60))
+    job, secret = json.loads(out)["items"]
+    assert (code, job["metadata"]["name"], unpacked(secret)) == (
+        0,
+        "shell-x7k2f",
+        ["notes", "trainyard.yaml"],
+    )
+    assert job["spec"]["trainer"]["command"] == [*WRAPPED[:4], *interactive.waiting(60)]
+    assert err.replace(str(folder), "FOLDER") == (
+        "TrainJob team/shell-x7k2f\n"
+        "  runtime    torch-distributed\n"
+        "  image      torch:2\n"
+        "  shell      in rank 0; the job ends with it, or after 1 min (--time-limit)\n"
+        "  workspace  FOLDER: 2 files, 42 bytes\n"
+        "             the shell starts in this folder; --no-workspace leaves the folder here\n"
+        "  nodes      1, each with memory 2Gi\n"
+        "  queue      default; nobody waits before it in ClusterQueue gpus; nobody holds quota there\n"
+        "  admission  lets it in\n"
+    )
+    for option in ({"detach": True}, {"local": True}, {"form": Form.YAML}):
+        assert run(Cluster(), yes=True, shell=Shell(), **{"detach": False, **option}) == (
+            2,
+            "",
+            "--interactive opens a shell: leave out --local, --detach and -o\n",
+        )
+
+
+def test_requirements_of_the_folder_are_installed_before_the_command(run: Answer, folder: Path) -> None:
+    (folder / "lists").mkdir()
+    (folder / "lists" / "more.txt").write_text("# for training\neinops==0.8\n\ntimm\n")
+    api = Cluster()
+    code, out, _ = run(api, "python", "-m", "timm", yes=True, requirements="lists/more.txt", name="model")
+    assert (code, workspaces(api)) == (0, {"model": ["lists/more.txt"]})
+    assert (
+        "             the requirements are in this folder; --no-workspace leaves the folder here\n"
+        "             each node installs the 2 requirements of lists/more.txt with pip before the command "
+        "starts, and again after a restart; an image that has them starts sooner\n"
+    ) in out
+    model = api.objects[f"{JOBS}/model"]
+    installed = [*WRAPPED[:4], *WRAPPED[:4], "lists/more.txt", "torchrun", "-m", "timm"]
+    assert model["spec"]["trainer"]["command"] == installed
+    assert model["metadata"]["annotations"]["trainyard.dev/requirements"] == "lists/more.txt"
+    assert run(api, "python", "-m", "other", copied="model", yes=True, name="copy")[0] == 0
+    copy = api.objects[f"{JOBS}/copy"]["spec"]["trainer"]["command"]
+    assert copy == [*installed[:-1], "other"]
+
+
+@pytest.mark.parametrize(
+    ("requirements", "sentence"),
+    [
+        (
+            "none.txt",
+            "FOLDER/none.txt: is not among the files that travel: name a file with requirements that is "
+            "there and that git does not ignore",
+        ),
+        ("../other.txt", "../other.txt: is not in the folder that travels, FOLDER"),
+        ("a\tb", "--requirements: must be the path of a file, such as requirements.txt"),
+    ],
+)
+def test_requirements_that_do_not_travel_are_told(
+    run: Answer, folder: Path, requirements: str, sentence: str
+) -> None:
+    (folder / "train.py").write_text("")
+    api = Cluster()
+    code, out, err = run(api, *WORDS, yes=True, requirements=requirements)
+    assert (code, out, api.sent) == (2, "", {})
+    assert sentence in err.replace(str(folder), "FOLDER")
+    assert run(api, *WORDS, yes=True, requirements="r.txt", workspace="") == (
+        2,
+        "",
+        "the requirements r.txt travel with the folder: leave out --no-workspace\n",
+    )
 
 
 # --- after it is sent ---------------------------------------------------------------

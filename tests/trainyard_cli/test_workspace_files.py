@@ -15,8 +15,8 @@ from trainyard_cli.files import git, secret_files, workspace
 from trainyard_cli.files.workspace import Suspect, pack
 
 WAY_OUT = (
-    "Have git ignore what the training does not need (.gitignore), load data with an initializer or from a "
-    "volume, and put what never changes into the image."
+    "Have git ignore what the training does not need (.gitignore), load data with an initializer (s3://, "
+    "hf://, pvc://) or from a volume, and put what never changes into the image."
 )
 
 
@@ -72,7 +72,7 @@ def test_what_git_tracks_or_does_not_ignore_is_packed_as_it_is_now(repository: P
     (repository / "src" / "model.py").unlink()
     packed = pack(repository)
     assert members(packed) == {".gitignore": "*.log\ndata/\n", "new.py": "1", "train.py": "print(2)"}
-    assert (packed.files, packed.size) == (3, 21)
+    assert (len(packed.paths), packed.size) == (3, 21)
     assert (packed.suspects, packed.remarks) == ((), ())
 
 

@@ -51,6 +51,8 @@ class Draft:
     queue: Queue
     secret: Json | None = None
     """What holds its workspace, without its owner; None if it has none."""
+    shell: str = ""
+    """What to say of the shell for which it waits; empty if it runs a command."""
     workspace: Sequence[str] = ()
     """What to say of its workspace; nothing if it has none."""
     refusal: str = ""
@@ -83,7 +85,7 @@ def _rows(draft: Draft, now: datetime) -> Iterator[tuple[str, str]]:
     kind = f" ({draft.runtime.kind})" if draft.runtime.kind == names.TRAINING_RUNTIME else ""
     yield "runtime", f"{draft.runtime.name}{kind}"
     yield "image", trainer.get("image") or read.text(draft.runtime.container, "image") or "none is named"
-    yield "command", _command(trainer, draft.runtime)
+    yield ("shell", draft.shell) if draft.shell else ("command", _command(trainer, draft.runtime))
     for index, sentence in enumerate(draft.workspace):
         yield "" if index else "workspace", sentence
     yield "nodes", _nodes(trainer, draft.runtime)

@@ -36,6 +36,7 @@ _LABEL: Final = r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
 _WITH_KEY: Final = r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:[A-Za-z_][A-Za-z0-9_]{0,252})?$"
 _VARIABLE: Final = r"^[A-Za-z_][A-Za-z0-9_.-]{0,252}$"
 _IMAGE: Final = r"^[^\s\x00-\x1f]{1,500}$"
+_FILE: Final = r"^[^\x00-\x1f\x7f]{1,500}$"
 _WORDS: Final = {
     _NAME: "must be at most 63 small letters, digits and hyphens, and begin with a letter",
     _OBJECT: "must be the name of an object: small letters, digits, hyphens and dots",
@@ -43,6 +44,7 @@ _WORDS: Final = {
     _WITH_KEY: "must be the name of a Secret, or NAME:KEY for one of its keys",
     _VARIABLE: "must be the name of a variable, such as EPOCHS",
     _IMAGE: "must be an image, such as registry.example.com/team/train:1",
+    _FILE: "must be the path of a file, such as requirements.txt",
     strict.QUANTITY: "must be a quantity, such as 500m, 8 or 64Gi",
 }
 
@@ -76,6 +78,8 @@ class Settings(StrictModel):
     command: list[Text] = Field(default=[], max_length=MOST_VARIABLES)
     workspace: Text | None = None
     """The folder that travels with it, from the one that it is run in; empty for none."""
+    requirements: Annotated[str, Field(pattern=_FILE)] | None = None
+    """A file in it, from the one that it is run in: before the command, pip installs what the file names."""
 
 
 class SettingsError(UserError, ValueError):

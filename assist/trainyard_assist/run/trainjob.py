@@ -113,6 +113,7 @@ def comparable(trainjob: Json) -> dict[str, Any]:
         "priority": labels.get(names.PRIORITY_CLASS_LABEL, ""),
         "workspace": annotations.get(names.WORKSPACE, ""),
         "commit": annotations.get(names.GIT_COMMIT_ANNOTATION, ""),
+        "requirements": annotations.get(names.REQUIREMENTS_ANNOTATION, ""),
         **_copied_spec(without_workspace(trainjob)),
     }
 

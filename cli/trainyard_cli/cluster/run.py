@@ -23,6 +23,7 @@ from trainyard_assist import offline
 from trainyard_assist.explain import read
 from trainyard_assist.quota.model import Answer
 from trainyard_assist.quota.words import sentence
+from trainyard_assist.run import interactive
 from trainyard_assist.run.plan import Draft, Queue
 from trainyard_assist.run.runtime import Runtime
 from trainyard_assist.run.settings import Settings
@@ -72,6 +73,8 @@ class Request:
     """The folder that travels with it; None for none, or for that of the TrainJob that it is a copy of."""
     remarks: tuple[str, ...] = ()
     """What to say of that folder."""
+    shell: str = ""
+    """What to say of the shell for which it waits; empty if it runs a command."""
 
 
 async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Draft:
@@ -91,7 +94,7 @@ async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Dr
     copied = await _copied(client, namespace, request.copied) if request.copied else None
     runtime = await runtime_of(client, namespace, settings, copied)
     secret_keys, remarks = await _secret_keys(client, namespace, settings.secrets)
-    base = base_name(settings.command, request.copied)
+    base = interactive.NAME if request.shell else base_name(settings.command, request.copied)
     packed, about = await _packed(client, request, copied)
     plain = trainjob(
         settings,
@@ -112,6 +115,7 @@ async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Dr
     return Draft(
         trainjob=manifest,
         secret=None if objects is None else objects.secret,
+        shell=request.shell,
         workspace=about,
         runtime=runtime,
         queue=queue,

@@ -108,11 +108,11 @@ def attach(
     """
     out, err = out or sys.stdout, err or sys.stderr
     within, wanted = namespace or credentials.namespace, wanted or Wanted()
-    say = _Voice(err)
+    say = Voice(err)
     states = States(say)
     printer = Printer(out, grep, marked=wanted.rank is None)
     try:
-        return asyncio.run(_attach(credentials, within, job, wanted, states=states, printer=printer, say=say))
+        return asyncio.run(follow(credentials, within, job, wanted, states=states, printer=printer, say=say))
     except KeyboardInterrupt:
         say(_left(within, job, states.row, again or []))
         return LEFT
@@ -124,13 +124,14 @@ def attach(
         raise UserError(clean(f"{credentials.source}: {error}")) from error
 
 
-class _Voice:
+class Voice:
     """Says what is no line of a log: each sentence on a line of its own."""
 
     def __init__(self, err: TextIO) -> None:
         self.err = err
 
     def __call__(self, sentence: str) -> None:
+        """Say it."""
         print(clean(sentence), file=self.err, flush=True)
 
 
@@ -141,7 +142,7 @@ def _left(namespace: str, job: str, row: jobs.Row | None, again: list[str]) -> s
     return f"TrainJob {namespace}/{job} {stands}. To come back: {words}"
 
 
-async def _attach(
+async def follow(
     credentials: Credentials,
     namespace: str,
     job: str,
@@ -149,8 +150,23 @@ async def _attach(
     *,
     states: States,
     printer: Printer,
-    say: _Voice,
+    say: Voice,
 ) -> int:
+    """Follow the TrainJob to its end; returns its exit code.
+
+    Args:
+        credentials: The cluster.
+        namespace: Of the TrainJob.
+        job: Its name.
+        wanted: What of the logs is wanted.
+        states: What is heard of it.
+        printer: Prints the lines; what it raises ends this.
+        say: Says the states, and how it has ended.
+
+    Raises:
+        UserError: There is no such TrainJob or rank.
+        ApiError: The cluster could not be queried.
+    """
     async with connection.client(credentials, "attach", limit=MOST + OTHERS) as client:
         logs = Logs(client, namespace, job, wanted, changed=states.heard, unanswered=states.unanswered)
         trainjob = await logs.trainjob()
@@ -175,7 +191,7 @@ async def _attach(
 
 
 async def _end(
-    client: Client, namespace: str, job: str, trainjob: Json, *, states: States, say: _Voice
+    client: Client, namespace: str, job: str, trainjob: Json, *, states: States, say: Voice
 ) -> int:
     """Say how it has ended; the exit code is the job's."""
     how = await end(client, namespace, job, uid(trainjob), states.unanswered)

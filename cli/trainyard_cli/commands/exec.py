@@ -19,6 +19,7 @@ import typer
 
 from trainyard_api.errors import UserError
 from trainyard_api.printable import clean
+from trainyard_assist.run import interactive
 from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials
 
@@ -27,11 +28,15 @@ from ..cluster.observe import is_name
 from ..cluster.remote_command import AbsentProgramError, Streams, execute
 from ..options import Context, Kubeconfig, Rank
 
-_SHELL: Final = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash; exec sh")
+_SHELL: Final = interactive.shell(())
 _REFUSED: Final = range(400, 500)
 """HTTP status of a request of which nothing was started."""
 _SIGNALLED: Final = 128
 """What a shell adds to a signal's number to say that it has ended something."""
+
+
+class CutError(UserError):
+    """The connection to a command was cut: it may still run."""
 
 
 def run(
@@ -79,7 +84,7 @@ def run(
             raise UserError(clean(f"{credentials.source}: {error}")) from error
         if is_terminal:
             terminal.quiet(descriptors[1])
-        raise UserError(
+        raise CutError(
             clean(f"{credentials.source}: {error}: what was started in {job} may still run")
         ) from error
 

@@ -22,10 +22,11 @@ from trainyard_api.errors import InvalidFieldError, UserError
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 from trainyard_assist.run import plan, settings
+from trainyard_assist.run.interactive import LIMIT
 from trainyard_assist.run.plan import Draft
 from trainyard_assist.run.settings import Settings
 from trainyard_assist.run.trainjob import SUFFIX, SUFFIX_LENGTH
-from trainyard_assist.webhooks import in_words
+from trainyard_assist.workspace import Packed
 from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials
 
@@ -35,7 +36,8 @@ from ..cluster.observe import is_name
 from ..files import run_settings
 from ..options import Context, Kubeconfig, same_place
 from ..output import FINE, REFUSED, Form, write_json
-from . import answers, attach, run_local, run_workspace
+from . import answers, attach, run_interactive, run_local, run_workspace
+from .run_interactive import Shell
 
 _HERE: Final = Path()
 
@@ -49,6 +51,7 @@ def run(
     dry_run: bool = False,
     detach: bool = False,
     local: bool = False,
+    shell: Shell | None = None,
     form: Form = Form.TEXT,
     ask: Callable[[str], bool] | None = None,
     folder: Path = _HERE,
@@ -71,6 +74,7 @@ def run(
         dry_run: Send nothing.
         detach: Send it, and return without following it.
         local: Run it on this machine, and send nothing.
+        shell: Send a TrainJob that waits, and open this in its first rank; None: it runs the command.
         form: YAML and JSON print the TrainJob, and do not follow it: what is stored or, of a dry run, what
             would be sent.
         ask: The answer to a question; None where nobody can be asked.
@@ -87,8 +91,7 @@ def run(
     out, err = out or sys.stdout, err or sys.stderr
     talk = out if form is Form.TEXT else err
     _check_names(copied, namespace)
-    if local and (dry_run or detach or form is not Form.TEXT):
-        raise UserError("--local sends nothing, and plans nothing: leave out --dry-run, --detach and -o")
+    _check_options(local=local, dry_run=dry_run, detach=detach, shell=shell, form=form)
     if not yes and not dry_run and not local and ask is None:
         raise UserError("there is no terminal to ask: --yes sends it, --dry-run only plans it")
     chosen = _settings(words, options, folder, is_copy=bool(copied))
@@ -99,20 +102,18 @@ def run(
         )
     credentials = connection.load(kubeconfig, context)
     try:
-        workspace = run_settings.workspace(folder, chosen, is_copy=bool(copied))
-        is_named = chosen.workspace is not None
-        asked = None if yes or dry_run else ask
-        packed, remarks = (
-            (None, ()) if workspace is None else run_workspace.packed(workspace, asked, is_named=is_named)
+        packed, remarks = _packed(
+            folder, chosen, None if yes or dry_run else ask, is_copy=bool(copied), has_shell=shell is not None
         )
         request = cluster.Request(
             namespace=namespace or credentials.namespace,
-            settings=chosen,
+            settings=chosen if shell is None else shell.waiting(chosen),
             suffix=_suffix,
             folder="" if copied else run_settings.label(folder),
             copied=copied,
             packed=packed,
             remarks=remarks,
+            shell="" if shell is None else shell.sentence,
         )
         draft, lines = asyncio.run(_draft(credentials, request))
         talk.writelines(f"{line}\n" for line in lines)
@@ -148,6 +149,10 @@ def run(
     if detach or form is not Form.TEXT:
         print(clean(f"To follow it: {shlex.join(['trainyard', 'attach', name, *again])}"), file=talk)
         return FINE
+    if shell is not None:
+        return run_interactive.open_shell(
+            credentials, stored, shell, kubeconfig=kubeconfig, context=context, out=out, err=err
+        )
     return attach.attach(credentials, within, name, again=again, out=out, err=err)
 
 
@@ -155,6 +160,14 @@ def _check_names(*names: str | None) -> None:
     for name in filter(None, names):
         if not is_name(name):
             raise UserError(f"{name!r} is not a valid name of an object")
+
+
+def _check_options(*, local: bool, dry_run: bool, detach: bool, shell: Shell | None, form: Form) -> None:
+    is_printed = form is not Form.TEXT
+    if local and (dry_run or detach or is_printed):
+        raise UserError("--local sends nothing, and plans nothing: leave out --dry-run, --detach and -o")
+    if shell is not None and (local or detach or (is_printed and not dry_run)):
+        raise UserError("--interactive opens a shell: leave out --local, --detach and -o")
 
 
 def _settings(words: Sequence[str], options: Mapping[str, Any], folder: Path, *, is_copy: bool) -> Settings:
@@ -166,6 +179,25 @@ def _settings(words: Sequence[str], options: Mapping[str, Any], folder: Path, *,
     home = folder / (of_line.workspace or of_folder.workspace or "")
     of_script = run_settings.of_script(home, of_line.command or of_folder.command)
     return settings.merged([of_folder, of_script, of_line])
+
+
+def _packed(
+    folder: Path, chosen: Settings, ask: Callable[[str], bool] | None, *, is_copy: bool, has_shell: bool
+) -> tuple[Packed | None, tuple[str, ...]]:
+    """The folder that travels, and what the plan says of it."""
+    workspace = run_settings.workspace(folder, chosen, is_copy=is_copy)
+    if workspace is None and has_shell and chosen.workspace is None:
+        workspace = folder
+    if workspace is None:
+        return None, ()
+    subject = "the requirements are" if chosen.requirements else "the script is"
+    why = "the shell starts" if has_shell else subject
+    return run_workspace.packed(
+        workspace,
+        ask,
+        reason="" if chosen.workspace is not None else f"{why} in this folder",
+        requirements=run_settings.requirements(folder, workspace, chosen),
+    )
 
 
 def _suffix() -> str:
@@ -247,11 +279,29 @@ OfWorkspace = Annotated[
         metavar="DIR",
     ),
 ]
+Requirements = Annotated[
+    str | None,
+    typer.Option(
+        help="A file of the folder: pip installs what it names on each node, before the command.",
+        metavar="FILE",
+    ),
+]
 NoWorkspace = Annotated[bool, typer.Option("--no-workspace", help="Send no folder.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Send it without confirmation.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan, and send nothing.")]
 Local = Annotated[bool, typer.Option("--local", help="Run it on this machine, without a cluster.")]
-Detach = Annotated[bool, typer.Option("--detach", "-d", help="Send it, and return without following it.")]
+Interactive = Annotated[
+    bool,
+    typer.Option(
+        "--interactive", "-i", help="Send a job that waits, and open a shell in rank 0, or run COMMAND there."
+    ),
+]
+KeepJob = Annotated[bool, typer.Option("--keep", help="Of --interactive: the job goes on after the shell.")]
+TimeLimit = Annotated[
+    str | None,
+    typer.Option(help=f"Of --interactive: how long the job runs at most; by default {LIMIT}.", metavar="2h"),
+]
+Detach = Annotated[bool, typer.Option("--detach", "-d", help="Send it, and do not follow it.")]
 Namespace = Annotated[
     str | None, typer.Option("--namespace", "-n", help="Namespace; by default that of the context.")
 ]
@@ -283,6 +333,10 @@ def command(
     secret: Secrets = None,
     workspace: OfWorkspace = None,
     no_workspace: NoWorkspace = False,
+    requirements: Requirements = None,
+    interactive: Interactive = False,
+    keep: KeepJob = False,
+    time_limit: TimeLimit = None,
     yes: Yes = False,
     dry_run: DryRun = False,
     detach: Detach = False,
@@ -298,16 +352,21 @@ def command(
     as attach does. A script of the folder that you are in takes that folder along. Python starts
     under torchrun on runtimes of PyTorch, and any program under mpirun on those of MPI, unless the
     command says so itself. Settings can stand in trainyard.yaml, and in lines #TRAINYARD --nodes 4
-    at the head of the script; the command line wins. The exit code is the job's, or 130 after Ctrl-C,
-    which leaves it running. 1: it is refused, or nobody said yes; 2: a setting is wrong, or the
-    cluster could not be queried.
+    at the head of the script; the command line wins. With --interactive the job waits, a shell opens
+    in rank 0 in your folder, and the job ends with the shell. The exit code is the job's or the
+    shell's, or 130 after Ctrl-C, which leaves the job running. 1: it is refused, or nobody said yes;
+    2: a setting is wrong, or the cluster could not be queried.
 
     Example: trainyard run --nodes 2 --gpus 8 -- python train.py --epochs 3
 
     Example: trainyard run --dry-run -o yaml -- python train.py
 
     Example: trainyard run --local --nodes 2 -- python train.py
+
+    Example: trainyard run --interactive --gpus 1 --time-limit 2h
     """
+    if not interactive and (keep or time_limit is not None):
+        raise UserError("--keep and --time-limit are options of --interactive")
     raise typer.Exit(
         run(
             words or (),
@@ -324,11 +383,13 @@ def command(
                 "env": env,
                 "secret": secret,
                 "workspace": of_workspace(workspace, none=no_workspace),
+                "requirements": requirements,
             },
             yes=yes,
             dry_run=dry_run,
             detach=detach,
             local=local,
+            shell=Shell.of(words or (), time_limit, keep=keep) if interactive else None,
             form=output,
             ask=ask_on_terminal(),
             namespace=namespace,

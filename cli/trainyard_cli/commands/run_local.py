@@ -55,6 +55,9 @@ def run(
     Raises:
         UserError: There is no such runtime, or the TrainJob does not run on this machine.
     """
+    if chosen.requirements:
+        file = clean(chosen.requirements)
+        print(f"--local uses the packages of this machine: to install them, pip install -r {file}", file=err)
     secret_keys = _secret_keys(chosen)
     try:
         runtime = _runtime(chosen, namespace, kubeconfig, context, err)

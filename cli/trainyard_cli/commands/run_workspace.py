@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -19,14 +20,15 @@ _WAY_OUT: Final = "To send the command without the folder: --no-workspace"
 
 
 def packed(
-    folder: Path, ask: Callable[[str], bool] | None, *, is_named: bool
+    folder: Path, ask: Callable[[str], bool] | None, *, reason: str = "", requirements: str = ""
 ) -> tuple[Packed, tuple[str, ...]]:
     """The folder, and what the plan says of it.
 
     Args:
         folder: Which.
         ask: The answer to a question, here about files that look like secrets; None: they are left out.
-        is_named: Whether the user has named it; otherwise the way out is told.
+        reason: Why it travels though the user has not named it; then the way out is told. Empty: they have.
+        requirements: The file of it whose requirements the nodes install; empty for none.
 
     Raises:
         WorkspaceError, GitError: It cannot travel with a TrainJob.
@@ -34,10 +36,16 @@ def packed(
     try:
         workspace, left = _packed(folder, ask)
     except (WorkspaceError, GitError) as error:
-        if is_named:
+        if not reason:
             raise
         raise WorkspaceError(f"{error}\n{_WAY_OUT}") from error
-    return workspace.packed, tuple(_sentences(folder, workspace, left, is_named=is_named))
+    if requirements and requirements not in workspace.paths:
+        raise WorkspaceError(
+            f"{clean(str(folder / requirements))}: is not among the files that travel: name a file with "
+            "requirements that is there and that git does not ignore"
+        )
+    sentences = (*_sentences(folder, workspace, left, reason), *_costs(folder, requirements))
+    return replace(workspace.packed, requirements=requirements), sentences
 
 
 def _packed(folder: Path, ask: Callable[[str], bool] | None) -> tuple[Workspace, list[Suspect]]:
@@ -56,11 +64,23 @@ def _question(suspects: tuple[Suspect, ...]) -> str:
     return "\n".join(["Some files of the folder look like secrets:", *rows, "Send them too?"])
 
 
-def _sentences(folder: Path, workspace: Workspace, left: list[Suspect], *, is_named: bool) -> list[str]:
-    files = f"{workspace.files} file{'' if workspace.files == 1 else 's'}, {size(workspace.size)}"
+def _sentences(folder: Path, workspace: Workspace, left: list[Suspect], reason: str) -> list[str]:
+    count = len(workspace.paths)
+    files = f"{count} file{'' if count == 1 else 's'}, {size(workspace.size)}"
     origin = f"; {workspace.packed.origin}" if workspace.packed.origin else ""
     first = f"{clean(str(folder.resolve()))}: {files}{origin}"
-    why = [] if is_named else ["this folder has the script; --no-workspace does not send it"]
+    why = [f"{reason}; --no-workspace leaves the folder here"] if reason else []
     remarks = [*(f"{suspect}: it is left out" for suspect in left), *workspace.remarks]
     more = len(remarks) - MOST_REMARKS
     return [first, *why, *remarks[:MOST_REMARKS], *([f"and {more} more"] if more > 0 else [])]
+
+
+def _costs(folder: Path, requirements: str) -> Iterator[str]:
+    """What it costs to install requirements at each start."""
+    if requirements:
+        lines = (folder / requirements).read_text(encoding="utf-8", errors="replace").splitlines()
+        count = sum(1 for line in lines if line.strip() and not line.strip().startswith("#"))
+        yield (
+            f"each node installs the {count} requirements of {clean(requirements)} with pip before the "
+            "command starts, and again after a restart; an image that has them starts sooner"
+        )

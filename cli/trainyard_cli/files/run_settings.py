@@ -6,6 +6,7 @@ Called by `run`. Reads only regular files, and of a script only its head.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import socket
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from typing import Final
 
 from trainyard_api import documents
 from trainyard_api.errors import UserError
+from trainyard_api.printable import clean
 from trainyard_assist.run import settings
 from trainyard_assist.run.settings import Settings
 from trainyard_assist.run.starters import script_of
@@ -58,16 +60,41 @@ def of_script(folder: Path, command: Sequence[str]) -> Settings:
 def workspace(folder: Path, settings: Settings, *, is_copy: bool = False) -> Path | None:
     """The folder that travels with a run; None without one.
 
-    It is the one that is named, else this one if the script of the command is there. A copy has that of
-    its model; TorchTune's recipes are in its image, and only their settings are files.
+    It is the one that is named, else this one if there are requirements, or the script of the command is
+    there. A copy has that of its model; TorchTune's recipes are in its image, and only their settings are
+    files.
+
+    Raises:
+        UserError: The requirements are in it, and it is not to travel.
     """
+    if settings.workspace == "" and settings.requirements:
+        file = clean(settings.requirements)
+        raise UserError(f"the requirements {file} travel with the folder: leave out --no-workspace")
     if settings.workspace is not None:
         return folder / settings.workspace if settings.workspace else None
+    if settings.requirements:
+        return folder
     script = PurePosixPath(script_of(settings.command))
     if is_copy or not script.name or settings.command[0] == "tune":
         return None
     is_inside = not script.is_absolute() and ".." not in script.parts
     return folder if is_inside and _is_file(folder / script) else None
+
+
+def requirements(folder: Path, workspace: Path, settings: Settings) -> str:
+    """The file with the requirements, as the folder that travels has it; empty without one.
+
+    Raises:
+        UserError: It is not in that folder.
+    """
+    if not settings.requirements:
+        return ""
+    file, home = (os.path.abspath(path) for path in (folder / settings.requirements, workspace))
+    if os.path.commonpath((file, home)) != home:
+        raise UserError(
+            clean(f"{settings.requirements}: is not in the folder that travels, {workspace.resolve()}")
+        )
+    return PurePosixPath(os.path.relpath(file, home)).as_posix()
 
 
 def label(folder: Path) -> str:

@@ -42,8 +42,8 @@ _CACHES: Final = frozenset(
 )
 """What is left out of a folder about which git says nothing."""
 _WAY_OUT: Final = (
-    "Have git ignore what the training does not need (.gitignore), load data with an initializer or from a "
-    "volume, and put what never changes into the image."
+    "Have git ignore what the training does not need (.gitignore), load data with an initializer (s3://, "
+    "hf://, pvc://) or from a volume, and put what never changes into the image."
 )
 _KINDS: Final = {
     stat.S_IFSOCK: "a socket",
@@ -72,7 +72,8 @@ class Workspace:
     """A folder, ready to be sent."""
 
     packed: Packed
-    files: int
+    paths: frozenset[str]
+    """Of all files, relative to the folder."""
     size: int
     """Bytes of all files, as they are."""
     suspects: tuple[Suspect, ...] = ()
@@ -118,9 +119,9 @@ def pack(folder: Path, *, without: Collection[str] = ()) -> Workspace:
     if not folder.is_dir():
         raise WorkspaceError(f"{clean(str(folder))}: there is no such folder")
     remarks: list[str] = []
-    paths = _paths(folder) - set(without)
-    paths -= _behind_links(folder, paths)
-    entries = [entry for path in sorted(paths) if (entry := _entry(folder, path, remarks)) is not None]
+    there = _paths(folder) - set(without)
+    there -= _behind_links(folder, there)
+    entries = [entry for path in sorted(there) if (entry := _entry(folder, path, remarks)) is not None]
     size = sum(entry.size for entry in entries)
     if size > MOST_BYTES:
         raise _too_large(folder, f"has {in_words(size)}", MOST_BYTES, entries)
@@ -135,7 +136,8 @@ def pack(folder: Path, *, without: Collection[str] = ()) -> Workspace:
     head = git.head(folder) if git.is_in_repository(folder) else git.Head(dirty=False)
     dirty = head.dirty or bool(head.commit and without)
     packed = Packed(archive, hashlib.sha256(tar).hexdigest(), head.commit, head.branch, dirty=dirty)
-    return Workspace(packed, len(contents), size, tuple(_suspects(contents)), tuple(remarks))
+    paths = frozenset(entry.path for entry in contents)
+    return Workspace(packed, paths, size, tuple(_suspects(contents)), tuple(remarks))
 
 
 def _paths(folder: Path) -> set[str]:

@@ -7,7 +7,8 @@ from trainyard_assist.run import settings
 from trainyard_assist.run.settings import Settings
 
 ALLOWED = (
-    "--runtime, --nodes, --gpus, --cpus, --memory, --queue, --priority, --name, --image, --workspace, --env, "
+    "--runtime, --nodes, --gpus, --cpus, --memory, --queue, --priority, --name, --image, --workspace, "
+    "--requirements, --env, "
     "--secret"
 )
 

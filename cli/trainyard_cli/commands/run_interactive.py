@@ -1,0 +1,168 @@
+"""`trainyard run --interactive`: a shell in the first rank of a TrainJob, which ends with the shell.
+
+Called by `run` once the TrainJob is sent. `attach` follows it until the rank is
+ready, `exec` opens the shell, and `cluster.stops` ends the TrainJob after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TextIO
+
+from trainyard_api import durations
+from trainyard_api.errors import UserError
+from trainyard_api.json_types import Json
+from trainyard_api.printable import clean
+from trainyard_assist.run import interactive
+from trainyard_assist.run.settings import Settings
+from trainyard_assist.stops import Outcome, Seen
+from trainyard_kube.client import ApiError
+from trainyard_kube.credentials import Credentials
+
+from ..cluster import connection, stops
+from ..cluster.attach import States
+from ..cluster.logs import Wanted
+from ..options import same_place
+from ..printer import Marked, Printer
+from . import attach
+from . import exec as execution
+
+MOST: Final = 30 * 86400
+"""Seconds that such a job may wait for its user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """What is opened in the first rank, and how long the job waits for it."""
+
+    words: Sequence[str] = ()
+    """A command; none: a shell."""
+    seconds: float = durations.seconds(interactive.LIMIT)
+    keep: bool = False
+    """Whether the job goes on after it."""
+
+    @classmethod
+    def of(cls, words: Sequence[str], time_limit: str | None, *, keep: bool) -> Shell:
+        """What the command line says of it. Raises `UserError` for what is no duration, or too long."""
+        try:
+            seconds = durations.seconds(time_limit or interactive.LIMIT)
+        except ValueError as error:
+            raise UserError(f"--time-limit {error}") from error
+        if not 0 < seconds <= MOST:
+            raise UserError(f"--time-limit must be more than 0s, and at most 30d; is {time_limit}")
+        return cls(words, seconds, keep)
+
+    @property
+    def sentence(self) -> str:
+        """What the plan says of it."""
+        return interactive.sentence(self.seconds, keep=self.keep)
+
+    def waiting(self, settings: Settings) -> Settings:
+        """The settings of the job that waits for it."""
+        return settings.model_copy(update={"command": [*interactive.waiting(self.seconds)]})
+
+
+class _ReadyError(Exception):
+    """The first rank is ready for its user."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__(place)
+        self.place = place
+
+
+class _UntilReady(Printer):
+    """Prints what a job says while it gets ready, and then raises `_ReadyError`."""
+
+    def show(self, lines: Sequence[tuple[str, Marked, str]]) -> None:
+        super().show([each for each in lines if each[2] != interactive.READY])
+        for _, source, line in lines:
+            if line == interactive.READY and source.place.index == 0:
+                raise _ReadyError(str(source.place))
+
+
+def open_shell(
+    credentials: Credentials,
+    trainjob: Json,
+    shell: Shell,
+    *,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    descriptors: tuple[int, int, int] = (0, 1, 2),
+    out: TextIO,
+    err: TextIO,
+) -> int:
+    """Wait until the first rank is ready, open the shell there, and end the TrainJob with it.
+
+    Returns the exit code of the shell; if the job has ended before, that of the job.
+
+    Args:
+        credentials: The cluster.
+        trainjob: The TrainJob as it is stored.
+        shell: What is opened.
+        kubeconfig: None: KUBECONFIG or ~/.kube/config.
+        context: None: the current one.
+        descriptors: The input, output and errors of the shell.
+        out: Where the lines go that come before it.
+        err: Where everything else goes.
+
+    Raises:
+        UserError: The shell could not be opened, or its connection was cut; says what became of the job.
+    """
+    name, namespace = trainjob["metadata"]["name"], trainjob["metadata"]["namespace"]
+    say = attach.Voice(err)
+    place = ["-n", namespace, *same_place(None, kubeconfig, context)]
+    back = f"To come back: {shlex.join(['trainyard', 'exec', name, *place])}"
+    end = f"To end it: {shlex.join(['trainyard', 'cancel', name, *place])}"
+    goes_on = f"TrainJob {namespace}/{name} goes on, {durations.words(shell.seconds)} at most. {back}. {end}"
+    rank = ""
+    try:
+        printer = _UntilReady(out, "", marked=True)
+        follow = attach.follow(
+            credentials, namespace, name, Wanted(), states=States(say), printer=printer, say=say
+        )
+        return asyncio.run(follow)
+    except _ReadyError as ready:
+        rank = ready.place
+    except KeyboardInterrupt:
+        say(_cancelled(credentials, trainjob, end))
+        return attach.LEFT
+    except ApiError as error:
+        raise UserError(clean(f"{credentials.source}: {error}\n{goes_on}")) from error
+    try:
+        code = execution.run(
+            name,
+            interactive.shell(shell.words),
+            rank=rank,
+            namespace=namespace,
+            kubeconfig=kubeconfig,
+            context=context,
+            descriptors=descriptors,
+        )
+    except execution.CutError as error:
+        raise UserError(f"{error}\n{goes_on}") from error
+    except UserError:
+        say(_cancelled(credentials, trainjob, end))
+        raise
+    say(goes_on if shell.keep else _cancelled(credentials, trainjob, end))
+    return code
+
+
+def _cancelled(credentials: Credentials, trainjob: Json, end: str) -> str:
+    """Cancel the TrainJob; returns what became of it, and the way out where it still runs."""
+    name, namespace = trainjob["metadata"]["name"], trainjob["metadata"]["namespace"]
+
+    async def cancel() -> str:
+        async with connection.client(credentials, "run") as client:
+            answer = await stops.cancel(client, Seen(trainjob, None, client.time.now()))
+            is_done = answer.outcome in (Outcome.CANCELLED, Outcome.UNCHANGED)
+            return answer.message if is_done else f"{answer.message}. {end}"
+
+    try:
+        return asyncio.run(cancel())
+    except KeyboardInterrupt:
+        return f"Interrupted: TrainJob {namespace}/{name} may still run. {end}"
+    except ApiError as error:
+        return f"TrainJob {namespace}/{name} may still run: {error}. {end}"

@@ -1,0 +1,186 @@
+"""`trainyard run --interactive`: when the shell opens, and what becomes of the job after it."""
+
+import asyncio
+import io
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.containers import Containers
+from tests.support.fake_api import run as run_test
+from tests.support.fake_api import status
+from tests.support.pod_logs import TRAINJOB, PodLogs
+from trainyard_api.errors import UserError
+from trainyard_assist.run import interactive
+from trainyard_cli.commands import attach
+from trainyard_cli.commands import run_interactive as command
+from trainyard_cli.commands.run_interactive import Shell
+from trainyard_kube.credentials import Credentials
+
+GOES_ON = (
+    "TrainJob team/tj goes on, 8 h at most. To come back: trainyard exec tj -n team. "
+    "To end it: trainyard cancel tj -n team"
+)
+SAYS = ("sh", "-c", "echo in the shell; exit 3")
+
+
+class Desk(Containers, PodLogs):
+    """The TrainJob `team/tj`, whose first rank prints what a test says, and runs commands in `root`."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, nodes=0)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether nobody has deleted the TrainJob."""
+        return TRAINJOB in self.objects
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """Its first rank is ready, after it has said something."""
+    api = Desk(tmp_path)
+    api.prints(0, "Collecting einops")
+    api.prints(0, interactive.READY)
+    return api
+
+
+def opened(api: Desk, shell: Shell) -> tuple[int, str, str, bytes]:
+    """The exit code, the lines before the shell, what is said, and the output of the shell."""
+    out, err, printed = io.StringIO(), io.StringIO(), os.memfd_create("printed")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+
+    def ask(url: str) -> int:
+        config = api.root / "kubeconfig"
+        parts = {
+            "clusters": [{"name": "c", "cluster": {"server": url}}],
+            "users": [{"name": "u", "user": {}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        }
+        config.write_text(json.dumps({"current-context": "x", **parts}))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("KUBECONFIG", str(config))
+            return command.open_shell(
+                Credentials(server=url, tls=None, namespace="team"),
+                api.objects[TRAINJOB],
+                shell,
+                descriptors=(nothing, printed, printed),
+                out=out,
+                err=err,
+            )
+
+    async def test() -> int:
+        async with api.serving() as url:
+            return await asyncio.to_thread(ask, url)
+
+    try:
+        code = run_test(test, timeout=60)
+        return code, out.getvalue(), err.getvalue(), os.pread(printed, 10**6, 0)
+    except UserError as error:
+        raise UserError(f"{err.getvalue()}{error}") from error
+    finally:
+        os.close(printed)
+        os.close(nothing)
+
+
+def test_the_shell_opens_once_the_first_rank_is_ready_and_the_job_ends_with_it(desk: Desk) -> None:
+    code, out, err, printed = opened(desk, Shell(SAYS))
+    assert (code, out, printed) == (3, "0 | Collecting einops\n", b"in the shell\n")
+    assert err.endswith("TrainJob team/tj is cancelled\n")
+    assert not desk.is_there
+
+
+def test_with_keep_the_job_goes_on_and_the_way_back_is_said(desk: Desk) -> None:
+    code, _, err, _ = opened(desk, Shell(SAYS, keep=True))
+    assert (code, err.splitlines()[-1], desk.is_there) == (3, GOES_ON, True)
+
+
+def test_a_connection_that_is_cut_ends_no_job(desk: Desk) -> None:
+    desk.cut = True
+    with pytest.raises(
+        UserError, match="the connection was cut: what was started in tj may still run\n"
+    ) as cut:
+        opened(desk, Shell(("sh", "-c", "echo begun; sleep 60")))
+    assert (str(cut.value).splitlines()[-1], desk.is_there) == (GOES_ON, True)
+
+
+def test_a_job_in_which_no_shell_can_be_opened_is_cancelled(desk: Desk) -> None:
+    for _ in range(2):  # the second time it is asked why
+        desk.refuse_next("GET", "/exec", status(403, "Forbidden"))
+    with pytest.raises(UserError, match="TrainJob team/tj is cancelled\nyou are not allowed to run commands"):
+        opened(desk, Shell())
+    assert not desk.is_there
+
+
+def test_a_job_that_ends_before_its_shell_has_its_own_exit_code_and_stays(tmp_path: Path) -> None:
+    api = Desk(tmp_path)
+    api.prints(0, "trainyard: the requirements of r.txt are not installed: pip says above why not")
+    api.ends("Failed")
+    code, out, err, printed = opened(api, Shell())
+    assert (code, printed, api.is_there) == (1, b"", True)
+    assert out.endswith("pip says above why not\n")
+    assert "TrainJob team/tj has failed: " in err
+
+
+def test_ctrl_c_before_the_shell_cancels_the_job(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def interrupted(*_: Any, **__: Any) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(attach, "follow", interrupted)
+    code, _, err, _ = opened(desk, Shell())
+    assert (code, err, desk.is_there) == (130, "TrainJob team/tj is cancelled\n", False)
+
+
+def test_a_job_that_cannot_be_cancelled_says_how_to_end_it(desk: Desk) -> None:
+    desk.refuse_next("DELETE", TRAINJOB, status(403, "Forbidden", 'User "ada" cannot delete resource'))
+    assert opened(desk, Shell(SAYS))[2].endswith(
+        "TrainJob team/tj: you are not allowed to delete TrainJobs in namespace team. "
+        "To end it: trainyard cancel tj -n team\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("limit", "sentence"),
+    [
+        ("2 h", "--time-limit must be a duration such as 15s, 10m, 24h or 7d; is '2 h'"),
+        ("0s", "--time-limit must be more than 0s, and at most 30d; is 0s"),
+        ("31d", "--time-limit must be more than 0s, and at most 30d; is 31d"),
+    ],
+)
+def test_a_wrong_limit_is_told(limit: str, sentence: str) -> None:
+    with pytest.raises(UserError) as error:
+        Shell.of((), limit, keep=False)
+    assert str(error.value) == sentence
+
+
+def test_what_the_plan_says_of_it() -> None:
+    assert [Shell.of((), limit, keep=keep).sentence for limit, keep in ((None, False), ("90m", True))] == [
+        "in rank 0; the job ends with it, or after 8 h (--time-limit)",
+        "in rank 0; the job ends after 1 h 30 min (--time-limit)",
+    ]
+
+
+# --- what the nodes run -------------------------------------------------------------
+
+
+def test_a_node_says_that_it_is_ready_and_is_complete_after_its_time() -> None:
+    answer = subprocess.run(interactive.waiting(0), capture_output=True, text=True, check=False)
+    assert (answer.returncode, answer.stdout, answer.stderr) == (
+        0,
+        "trainyard: ready\ntrainyard: its time is over\n",
+        "",
+    )
+
+
+def test_a_node_that_is_ended_does_not_wait_to_be_killed_and_is_not_complete() -> None:
+    with subprocess.Popen(interactive.waiting(60), stdout=subprocess.PIPE, start_new_session=True) as node:
+        assert node.stdout is not None
+        assert node.stdout.readline() == b"trainyard: ready\n"
+        node.terminate()
+        code = node.wait(60)
+        os.killpg(node.pid, 9)  # the sleep, which ends with the container
+    assert code == 143
