@@ -62,6 +62,14 @@ GENERATORS: Final = (
         "tests/trainyard_cli/test_verify.py::test_the_product_as_it_is_delivered_is_green",
     ),
     Generator(
+        "docs/pictures/run.txt",
+        "tests/test_pictures.py::test_the_text_about_run_is_what_it_prints",
+    ),
+    Generator(
+        "docs/pictures/*.svg",
+        "tests/test_pictures.py::test_a_picture_is_that_of_its_text",
+    ),
+    Generator(
         "tests/trainyard_platform/golden/*.json",
         "tests/trainyard_platform/test_stacks.py::test_the_graph_of_a_stack_is_the_recorded_one",
     ),

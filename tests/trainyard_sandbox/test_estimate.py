@@ -72,7 +72,7 @@ def test_after_a_tenth_of_the_time_the_whole_is_right_to_a_fifth(speed: float, s
 
 
 def test_before_it_begins_it_is_what_was_measured_on_a_quiet_machine() -> None:
-    """28 minutes in the README, with the unpacking of images."""
+    """28 minutes in docs/sandbox.md, with the unpacking of images."""
     assert seconds_left(EXPECTED, {}, 0, cores=2) / 60 == pytest.approx(27, rel=0.2)
 
 
