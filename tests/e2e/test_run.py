@@ -175,9 +175,8 @@ def test_requirements_are_installed_before_the_command_or_the_log_says_why_not(
     nowhere = ("--env", "PIP_INDEX_URL=http://127.0.0.1:9/", "--env", "PIP_RETRIES=0")
     missing = trainyard(team_a, "ada", tmp_path, *options, "missing", *nowhere, "--", "python", "train.py")
     assert missing.returncode == 1, missing.stderr
-    sentence = "this pod does not reach the package index of its pip configuration"
-    assert sentence in missing.stdout
-    assert sentence in missing.stderr
+    assert "this pod does not reach the package index of its pip configuration" in missing.stdout
+    assert "the requirements of requirements.txt are not installed" in missing.stderr
 
 
 def wheel(folder: Path, name: str) -> None:
