@@ -1,10 +1,10 @@
-"""A TrainJob that brings a folder with it: the Secret that holds the folder, and what unpacks it.
+"""A TrainJob that brings a folder with it: what holds the folder, a Secret or a volume, and what unpacks it.
 
 Called by `trainyard run --workspace` with a folder that is packed already. The
-result is a plain TrainJob: a patch that mounts the Secret and an empty volume
-into each pod that trains, and a command that unpacks the one into the other,
-installs the requirements that a file of the folder names, if the user has
-said which file, and runs the TrainJob's own command there. No image of ours
+result is a plain TrainJob: a patch that mounts what holds the folder and an
+empty volume into each pod that trains, and a command that unpacks the one into
+the other, installs the requirements that a file of the folder names, if the
+user has said which file, and runs the TrainJob's own command there. No image of ours
 takes part: an image needs `sh`, `tar` and `gzip`, and for requirements Python
 with pip. Pure; writes nothing.
 """
@@ -29,13 +29,19 @@ MOST: Final = 700 * 1024
 """Bytes of a packed folder: a Secret holds 1 MiB."""
 FOLDER: Final = "/trainyard/workspace"
 """Where the folder is in the pods, and where the command starts."""
-_PACKED: Final = "/trainyard/packed"
-_ARCHIVE: Final = "workspace.tar.gz"
+PACKED: Final = "/trainyard/packed"
+"""Where the pods have what holds the folder."""
+ARCHIVE: Final = "workspace.tar.gz"
+ON_VOLUME: Final = "trainyard-workspaces"
+"""The folder of a claim in which each folder that was sent has one of its own, by its digest."""
+_CARRIER: Final = {"cpu": "500m", "memory": "256Mi"}
+"""What a carrier has: it writes a file."""
+_CARRIER_SUFFIX: Final = "-folder"
 _FOLDER_VOLUME: Final = "trainyard-workspace"
 _PACKED_VOLUME: Final = "trainyard-packed"
 
 # Without the times and owners of the archive, which are none.
-_UNPACK: Final = f"tar -xzmof {_PACKED}/{_ARCHIVE} -C {FOLDER}"
+_UNPACK: Final = f"tar -xzmof {PACKED}/{ARCHIVE} -C {FOLDER}"
 _OR_FAIL: Final = "|| { echo 'trainyard: the workspace could not be unpacked' >&2; exit 1; }"
 _HERE: Final = f'{_UNPACK} {_OR_FAIL}\ncd {FOLDER}\nexec "$@"\n'
 # Nobody can give the other nodes of an MPI job a command: the launcher reaches them as it will again.
@@ -88,6 +94,7 @@ _ANNOTATIONS: Final = (
     names.GIT_BRANCH_ANNOTATION,
     names.GIT_DIRTY_ANNOTATION,
     names.REQUIREMENTS_ANNOTATION,
+    names.WORKSPACE_VOLUME_ANNOTATION,
 )
 _DIGEST: Final = "sha256:"
 _SHOWN: Final = 10
@@ -117,6 +124,8 @@ class Packed:
     """Whether it has changes that the commit has not."""
     requirements: str = ""
     """The file of it, relative to it, whose requirements are installed before the command; empty for none."""
+    claim: str = ""
+    """The PersistentVolumeClaim on which the archive is, or will be; empty: in a Secret."""
 
     @property
     def origin(self) -> str:
@@ -135,7 +144,7 @@ class Objects:
 
     trainjob: Manifest
     secret: Manifest
-    """Without its owner (`owned`)."""
+    """Without its owner (`owned`); empty where the folder is on a volume."""
 
 
 def with_workspace(manifest: Json, packed: Packed, runtime: Json, nonce: str) -> Objects:
@@ -152,10 +161,54 @@ def with_workspace(manifest: Json, packed: Packed, runtime: Json, nonce: str) ->
         WorkspaceError: The folder is too large, the TrainJob or its runtime is invalid, or nobody knows which
             command they start.
     """
-    if len(packed.archive) > MOST:
+    if not packed.claim and len(packed.archive) > MOST:
         raise WorkspaceError(f"the packed workspace has {len(packed.archive)} bytes, but may have {MOST}")
     try:
         return _with_workspace(manifest, packed, runtime, nonce)
+    except InvalidFieldError as error:
+        raise WorkspaceError(clean(str(error))) from error
+
+
+def carrier(manifest: Json, runtime: Json, claim: str, command: Sequence[str]) -> Manifest:
+    """A small TrainJob that has a claim at `PACKED`, to bring a folder there before it is sent.
+
+    Args:
+        manifest: The TrainJob that has the folder; the carrier runs where that would, on one node.
+        runtime: The runtime to which it refers, as the API server returns it.
+        claim: The PersistentVolumeClaim.
+        command: What the carrier runs.
+
+    Raises:
+        WorkspaceError: The TrainJob or its runtime is invalid.
+    """
+    try:
+        plain = without_workspace(manifest)
+        metadata, trainer = plain["metadata"], plain["spec"].get("trainer") or {}
+        labels = {**(metadata.get("labels") or {})}
+        labels.pop(names.FOLDER_LABEL, None)
+        small = {"requests": _CARRIER, "limits": _CARRIER}
+        kept = {"image": trainer["image"]} if trainer.get("image") else {}
+        started: Manifest = {
+            **plain,
+            "metadata": {
+                "name": f"{metadata['name']}{_CARRIER_SUFFIX}",
+                "namespace": metadata["namespace"],
+                **({"labels": labels} if labels else {}),
+            },
+            "spec": {
+                **plain["spec"],
+                "trainer": {**kept, "numNodes": 1, "command": [*command], "resourcesPerNode": small},
+            },
+        }
+        pod = {
+            "volumes": [{"name": _PACKED_VOLUME, "persistentVolumeClaim": {"claimName": claim}}],
+            "containers": [
+                {"name": names.NODE, "volumeMounts": [{"name": _PACKED_VOLUME, "mountPath": PACKED}]}
+            ],
+        }
+        patch = _patch_of(tuple(_jobs(started, runtime, command)), pod)
+        patches = [*(started["spec"].get("runtimePatches") or ()), patch]
+        return {**started, "spec": {**started["spec"], "runtimePatches": patches}}
     except InvalidFieldError as error:
         raise WorkspaceError(clean(str(error))) from error
 
@@ -209,6 +262,16 @@ def secret_of(manifest: Json) -> str | None:
     return None
 
 
+def on_volume(manifest: Json) -> Packed | None:
+    """The folder that a TrainJob has on a volume, without its archive, to send it again; None without one.
+
+    Raises:
+        InvalidFieldError: It is no TrainJob where that is looked for.
+    """
+    packed = _packed(b"", manifest)
+    return packed if packed.claim else None
+
+
 def packed_in(secret: Json, trainjob: Json) -> Packed:
     """The folder that a TrainJob was sent with, to send it again.
 
@@ -217,14 +280,18 @@ def packed_in(secret: Json, trainjob: Json) -> Packed:
     """
     name = clean(str(secret["metadata"]["name"]))
     try:
-        archive = base64.b64decode((secret.get("data") or {})[_ARCHIVE], validate=True)
+        archive = base64.b64decode((secret.get("data") or {})[ARCHIVE], validate=True)
     except (KeyError, TypeError, ValueError) as error:
         raise WorkspaceError(
             f"Secret {name} holds no workspace: send the TrainJob with its folder"
         ) from error
-    annotations = json_reader.text_map(
-        trainjob["metadata"].get("annotations"), _METADATA.child("annotations")
-    )
+    return _packed(archive, trainjob)
+
+
+def _packed(archive: bytes, trainjob: Json) -> Packed:
+    """What the annotations of a TrainJob say of its folder."""
+    metadata = json_reader.mapping(trainjob.get("metadata"), _METADATA)
+    annotations = json_reader.text_map(metadata.get("annotations"), _METADATA.child("annotations"))
     return Packed(
         archive,
         annotations.get(names.WORKSPACE, "").removeprefix(_DIGEST),
@@ -232,6 +299,7 @@ def packed_in(secret: Json, trainjob: Json) -> Packed:
         annotations.get(names.GIT_BRANCH_ANNOTATION, ""),
         dirty=annotations.get(names.GIT_DIRTY_ANNOTATION) == "true",
         requirements=annotations.get(names.REQUIREMENTS_ANNOTATION, ""),
+        claim=annotations.get(names.WORKSPACE_VOLUME_ANNOTATION, ""),
     )
 
 
@@ -249,14 +317,15 @@ def _with_workspace(manifest: Json, packed: Packed, runtime: Json, nonce: str) -
     installer = (*_INSTALLER, packed.requirements) if packed.requirements else ()
     started = _with_command(plain, [*wrapper, *installer, *_command(plain, runtime)])
     jobs = tuple(_jobs(started, runtime, wrapper))
-    patches = [*(started["spec"].get("runtimePatches") or ()), _patch(jobs, secret_name)]
+    source = _on_volume(packed) if packed.claim else _in_secret(secret_name)
+    patches = [*(started["spec"].get("runtimePatches") or ()), _patch(jobs, *source)]
     annotations = {**(metadata.get("annotations") or {}), **_annotations(packed)}
     trainjob = {
         **started,
         "metadata": {**metadata, "annotations": annotations},
         "spec": {**started["spec"], "runtimePatches": patches},
     }
-    return Objects(trainjob, _secret(secret_name, packed))
+    return Objects(trainjob, {} if packed.claim else _secret(secret_name, packed))
 
 
 def _annotations(packed: Packed) -> dict[str, str]:
@@ -265,6 +334,7 @@ def _annotations(packed: Packed) -> dict[str, str]:
         names.GIT_BRANCH_ANNOTATION: clean(packed.branch, _LONGEST_BRANCH),
         names.GIT_DIRTY_ANNOTATION: "true" if packed.dirty else "",
         names.REQUIREMENTS_ANNOTATION: packed.requirements,
+        names.WORKSPACE_VOLUME_ANNOTATION: packed.claim,
     }
     return {names.WORKSPACE: _DIGEST + packed.digest, **{key: text for key, text in texts.items() if text}}
 
@@ -276,7 +346,7 @@ def _secret(name: str, packed: Packed) -> Manifest:
         "metadata": {"name": name, "annotations": {names.WORKSPACE: _DIGEST + packed.digest}},
         "type": names.WORKSPACE,
         "immutable": True,
-        "data": {_ARCHIVE: base64.b64encode(packed.archive).decode()},
+        "data": {ARCHIVE: base64.b64encode(packed.archive).decode()},
     }
 
 
@@ -335,25 +405,34 @@ def _container(job: Json) -> Json:
     return next((container for container in containers if container.get("name") == names.NODE), {})
 
 
-def _patch(jobs: Sequence[str], secret_name: str) -> Manifest:
+def _in_secret(name: str) -> tuple[Manifest, Manifest]:
+    """The volume that holds the archive, and its mount."""
+    items = [{"key": ARCHIVE, "path": ARCHIVE}]
+    return {"secret": {"secretName": name, "items": items}}, {"readOnly": True}
+
+
+def _on_volume(packed: Packed) -> tuple[Manifest, Manifest]:
+    claim = {"persistentVolumeClaim": {"claimName": packed.claim}}
+    return claim, {"subPath": f"{ON_VOLUME}/{packed.digest}", "readOnly": True}
+
+
+def _patch(jobs: Sequence[str], source: Manifest, mount: Manifest) -> Manifest:
     pod = {
-        "volumes": [
-            {"name": _FOLDER_VOLUME, "emptyDir": {}},
-            {
-                "name": _PACKED_VOLUME,
-                "secret": {"secretName": secret_name, "items": [{"key": _ARCHIVE, "path": _ARCHIVE}]},
-            },
-        ],
+        "volumes": [{"name": _FOLDER_VOLUME, "emptyDir": {}}, {"name": _PACKED_VOLUME, **source}],
         "containers": [
             {
                 "name": names.NODE,
                 "volumeMounts": [
                     {"name": _FOLDER_VOLUME, "mountPath": FOLDER},
-                    {"name": _PACKED_VOLUME, "mountPath": _PACKED, "readOnly": True},
+                    {"name": _PACKED_VOLUME, "mountPath": PACKED, **mount},
                 ],
             }
         ],
     }
+    return _patch_of(jobs, pod)
+
+
+def _patch_of(jobs: Sequence[str], pod: Manifest) -> Manifest:
     replicated = [{"name": job, "template": {"spec": {"template": {"spec": pod}}}} for job in jobs]
     return {
         "manager": names.WORKSPACE,
@@ -368,6 +447,6 @@ def _secret_names(patch: Json, path: FieldPath) -> Iterator[str]:
         pod, where = json_reader.below(job, at.index(position), "template", "spec", "template", "spec")
         where = where.child("volumes")
         for place, volume in enumerate(json_reader.objects(pod.get("volumes"), where)):
-            if volume.get("name") == _PACKED_VOLUME:
+            if volume.get("name") == _PACKED_VOLUME and "secret" in volume:
                 source, of = json_reader.below(volume, where.index(place), "secret")
                 yield json_reader.required_text(source.get("secretName"), of.child("secretName"))

@@ -179,6 +179,32 @@ def test_requirements_are_installed_before_the_command_or_the_log_says_why_not(
     assert "the requirements of requirements.txt are not installed" in missing.stderr
 
 
+def test_a_large_folder_travels_over_a_claim_and_only_once(team_a: Cluster, tmp_path: Path) -> None:
+    team_a.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "large"},
+            "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "10Mi"}}},
+        }
+    )
+    try:
+        (tmp_path / "model").write_bytes(os.urandom(3 * 2**20))
+        (tmp_path / "train.sh").write_text("wc -c < model\n")
+        options = ("run", "--yes", "--runtime", "plain", "--nodes", "2", "--workspace-volume", "large")
+        for name, sentence in (("first", "The folder is there"), ("second", "The folder was there already")):
+            sent = trainyard(team_a, "ada", tmp_path, *options, "--name", name, "--", "sh", "train.sh")
+            assert sent.returncode == 0, sent.stderr
+            assert "  it travels over PersistentVolumeClaim large\n" in sent.stdout
+            assert f"{sentence}\nTrainJob team-a/{name}-folder is cancelled\n" in sent.stderr
+            assert sorted(sent.stdout.splitlines()[-2:]) == ["0 | 3145728", "1 | 3145728"]
+        assert [
+            secret for secret in team_a.list("secrets") if "workspace" in secret["metadata"]["name"]
+        ] == []
+    finally:
+        team_a.kubectl("delete", "pvc", "large", "--wait=false")
+
+
 def wheel(folder: Path, name: str) -> None:
     """A package that pip installs without an index."""
     with zipfile.ZipFile(folder / f"{name}-1-py3-none-any.whl", "w") as archive:

@@ -337,6 +337,57 @@ def test_requirements_go_with_the_folder_and_come_back_with_it() -> None:
         sent(job(), of_name("mpi-distributed"), packed)
 
 
+def test_a_folder_on_a_volume_is_mounted_from_there_and_is_no_secret() -> None:
+    packed = Packed(b"x" * (700 * 1024 + 1), DIGEST, claim="results")
+    first = sent(job(), live(), packed)
+    pod = first.trainjob["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"][
+        "replicatedJobs"
+    ][0]
+    pod = pod["template"]["spec"]["template"]["spec"]
+    assert pod["volumes"][1] == {
+        "name": "trainyard-packed",
+        "persistentVolumeClaim": {"claimName": "results"},
+    }
+    assert container(pod)["volumeMounts"][1] == {
+        "name": "trainyard-packed",
+        "mountPath": "/trainyard/packed",
+        "subPath": f"trainyard-workspaces/{DIGEST}",
+        "readOnly": True,
+    }
+    assert (first.secret, workspace.secret_of(first.trainjob)) == ({}, None)
+    assert workspace.on_volume(first.trainjob) == replace(packed, archive=b"")
+    assert workspace.on_volume(sent(job(), live()).trainjob) is None
+    assert workspace.without_workspace(first.trainjob) == job()
+
+
+def test_a_carrier_is_one_small_node_of_the_same_runtime_with_the_claim() -> None:
+    its_runtime = of_name("torch-distributed")
+    plain = trainjob(trainer={"command": ["python", "train.py"], "numNodes": 4, "image": "mine:1"})
+    plain["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "q", "trainyard.dev/folder": "f"}
+    plain["spec"]["runtimeRef"] = {"name": "torch-distributed", "kind": "ClusterTrainingRuntime"}
+    carrier = workspace.carrier(plain, its_runtime, "results", ("sh", "-c", "sleep 1"))
+    small = {"cpu": "500m", "memory": "256Mi"}
+    assert carrier["metadata"] == {
+        "name": "tj-folder",
+        "namespace": "team",
+        "labels": {"kueue.x-k8s.io/queue-name": "q"},
+    }
+    assert carrier["spec"]["trainer"] == {
+        "image": "mine:1",
+        "numNodes": 1,
+        "command": ["sh", "-c", "sleep 1"],
+        "resourcesPerNode": {"requests": small, "limits": small},
+    }
+    pod = replicated_jobs(Objects(carrier, {}), its_runtime)["node"]
+    claims = [volume for volume in pod["volumes"] if "persistentVolumeClaim" in volume]
+    assert claims == [{"name": "trainyard-packed", "persistentVolumeClaim": {"claimName": "results"}}]
+    mount = {"name": "trainyard-packed", "mountPath": "/trainyard/packed"}
+    assert mount in container(pod)["volumeMounts"]
+    core = offline.trainjob_of(carrier, "team")
+    assert validation.validate(core, None, revisions.live(its_runtime)).errors == ()
+    assert cluster.answer(carrier, None, "ada", date(2026, 11, 21), DEFAULT).refusals == ()
+
+
 # --- what the pods do -----------------------------------------------------------
 
 

@@ -587,6 +587,7 @@ def test_what_is_stored_is_printed_as_a_document(run: Answer) -> None:
 # --- its folder ---------------------------------------------------------------------
 
 SECRETS = "/api/v1/namespaces/team/secrets"
+CLAIMS = "/api/v1/namespaces/team/persistentvolumeclaims"
 WRAPPED = ["sh", "-c", ANY, "trainyard", "torchrun", "train.py"]
 
 
@@ -675,11 +676,36 @@ def test_a_folder_that_cannot_travel_is_told_with_the_way_out(run: Answer, folde
     api = Cluster()
     code, out, err = run(api, *WORDS, yes=True)
     assert (code, out, api.requests) == (2, "", [])
-    assert err.endswith("\nTo send the command without the folder: --no-workspace\n")
+    assert err.endswith(
+        "\nTo send the folder over a PersistentVolumeClaim of yours: --workspace-volume CLAIM\n"
+        "To send the command without the folder: --no-workspace\n"
+    )
     assert run(api, *WORDS, yes=True, workspace="none") == (
         2,
         "",
         f"{folder / 'none'}: there is no such folder\n",
+    )
+
+
+def test_a_folder_that_no_secret_has_room_for_travels_over_a_claim(run: Answer, folder: Path) -> None:
+    (folder / "train.py").write_text("")
+    (folder / "model").write_bytes(os.urandom(800 * 1024))
+    api = Cluster()
+    api.put(f"{CLAIMS}/results", {})
+    volume = {"workspace-volume": "results", "dry_run": True, "form": Form.YAML}
+    code, out, err = run(api, *WORDS, **volume)
+    [job] = yaml.safe_load_all(out)
+    assert (code, job["metadata"]["annotations"]["trainyard.dev/workspace-volume"]) == (0, "results")
+    assert job["spec"]["trainer"]["command"] == WRAPPED
+    assert "             it travels over PersistentVolumeClaim results\n" in err
+    (folder / "model").unlink()
+    code, out, err = run(api, *WORDS, **volume)
+    assert [document["kind"] for document in yaml.safe_load_all(out)] == ["TrainJob", "Secret"]
+    (folder / "model").write_bytes(os.urandom(800 * 1024))
+    assert run(api, *WORDS, yes=True, **{"workspace-volume": "result"}) == (
+        2,
+        "",
+        "namespace team has no PersistentVolumeClaim result; did you mean results?: make it first\n",
     )
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.containers import Containers
+from tests.support.desk import Desk
 from tests.support.fake_api import run as run_test
 from tests.support.fake_api import status
-from tests.support.pod_logs import TRAINJOB, PodLogs
+from tests.support.pod_logs import TRAINJOB
 from trainyard_api.errors import UserError
 from trainyard_assist.run import interactive
 from trainyard_cli.commands import attach
@@ -26,18 +26,6 @@ GOES_ON = (
     "To end it: trainyard cancel tj -n team"
 )
 SAYS = ("sh", "-c", "echo in the shell; exit 3")
-
-
-class Desk(Containers, PodLogs):
-    """The TrainJob `team/tj`, whose first rank prints what a test says, and runs commands in `root`."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(root, nodes=0)
-
-    @property
-    def is_there(self) -> bool:
-        """Whether nobody has deleted the TrainJob."""
-        return TRAINJOB in self.objects
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -213,7 +214,7 @@ def test_names_of_all_kinds_come_back(tmp_path: Path) -> None:
 def test_too_many_files_are_refused_before_all_are_seen(
     tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workspace, "MOST_FILES", 5)
+    monkeypatch.setattr(workspace, "IN_SECRET", replace(workspace.IN_SECRET, files=5))
     for folder in (tmp_path / "folder", repository):
         written(folder, **{f"data__{number}": "" for number in range(20)})
         lines = refusal(folder).splitlines()
@@ -281,11 +282,11 @@ def test_a_file_that_changes_meanwhile_is_sent_as_it_was_and_told(
     written(tmp_path, a="1", b="2", c="3")
     read = workspace._read
 
-    def reading(file: Path) -> workspace._Content:
+    def reading(file: Path, most: int) -> workspace._Content:
         if file.name == "b":
             (tmp_path / "a").write_text("changed")
             (tmp_path / "c").unlink()
-        return read(file)
+        return read(file, most)
 
     monkeypatch.setattr(workspace, "_read", reading)
     packed = pack(tmp_path)

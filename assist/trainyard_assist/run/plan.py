@@ -50,7 +50,9 @@ class Draft:
     runtime: Runtime
     queue: Queue
     secret: Json | None = None
-    """What holds its workspace, without its owner; None if it has none."""
+    """What holds its workspace, without its owner; None if it has none, or one on a volume."""
+    carrier: Json | None = None
+    """The TrainJob that brings its workspace onto a volume before it is sent; None if that is not needed."""
     shell: str = ""
     """What to say of the shell for which it waits; empty if it runs a command."""
     workspace: Sequence[str] = ()

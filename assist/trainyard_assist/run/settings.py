@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, ValidationError
+from pydantic.alias_generators import to_camel
 
 from trainyard_api import documents, strict
 from trainyard_api.errors import UserError
@@ -80,6 +81,8 @@ class Settings(StrictModel):
     """The folder that travels with it, from the one that it is run in; empty for none."""
     requirements: Annotated[str, Field(pattern=_FILE)] | None = None
     """A file in it, from the one that it is run in: before the command, pip installs what the file names."""
+    workspace_volume: Annotated[str, Field(pattern=_OBJECT)] | None = None
+    """A claim of the namespace, over which the folder travels if it is too large for a Secret."""
 
 
 class SettingsError(UserError, ValueError):
@@ -87,7 +90,11 @@ class SettingsError(UserError, ValueError):
 
 
 _OF_OPTION: Final[Mapping[str, str]] = {
-    **{name: name for name in Settings.model_fields if name not in ("env", "secrets", "command")},
+    **{
+        name.replace("_", "-"): name
+        for name in Settings.model_fields
+        if name not in ("env", "secrets", "command")
+    },
     "env": "env",
     "secret": "secrets",
 }
@@ -206,7 +213,7 @@ def _of_options(options: Mapping[str, Any], place: Any) -> Settings:
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
-        option_of = {field: option for option, field in _OF_OPTION.items()}
+        option_of = {to_camel(field): option for option, field in _OF_OPTION.items()}
         raise SettingsError(
             "\n".join(
                 clean(f"{place(option_of.get(str(location[0]), str(location[0])))}: {sentence}")

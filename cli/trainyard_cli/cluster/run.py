@@ -28,7 +28,7 @@ from trainyard_assist.run.plan import Draft, Queue
 from trainyard_assist.run.runtime import Runtime
 from trainyard_assist.run.settings import Settings
 from trainyard_assist.run.trainjob import base_name, comparable, trainjob
-from trainyard_assist.workspace import Objects, Packed, with_workspace, without_workspace
+from trainyard_assist.workspace import Objects, Packed, carrier, with_workspace, without_workspace
 from trainyard_delivery import shown
 from trainyard_delivery.drift import paths
 from trainyard_delivery.drift.differences import ABSENT, differences
@@ -40,7 +40,14 @@ from trainyard_kube.client import (
     RetriableError,
     UnauthorizedError,
 )
-from trainyard_kube.resources import LOCAL_QUEUES, PRIORITY_CLASSES, RUNTIMES, SECRETS, TRAINJOBS
+from trainyard_kube.resources import (
+    LOCAL_QUEUES,
+    PRIORITY_CLASSES,
+    RUNTIMES,
+    SECRETS,
+    TRAINJOBS,
+    VOLUME_CLAIMS,
+)
 
 from . import job_names, queues, workspace
 from .lists import undecoded
@@ -48,6 +55,8 @@ from .observe import expected
 
 DEFAULT_RUNTIME: Final = "torch-distributed"
 """As in Kubeflow's SDK."""
+CARRIES: Final = 3600.0
+"""Seconds after which a carrier ends that nobody has ended."""
 TRIES: Final = 3
 """Names that are generated until one is free."""
 _LONGEST: Final = 60
@@ -107,6 +116,10 @@ async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Dr
     )
     objects = with_workspace(plain, packed, runtime.manifest, request.suffix()) if packed else None
     manifest = plain if objects is None else objects.trainjob
+    carries = None
+    if request.packed is not None and request.packed.claim:
+        await _require_claim(client, namespace, request.packed.claim)
+        carries = carrier(plain, runtime.manifest, request.packed.claim, interactive.waiting(CARRIES))
     refusal = await _refusal(client, manifest)
     warnings = tuple(dict.fromkeys(warnings))
     queue, last = await asyncio.gather(
@@ -114,7 +127,8 @@ async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Dr
     )
     return Draft(
         trainjob=manifest,
-        secret=None if objects is None else objects.secret,
+        secret=(None if objects is None else objects.secret) or None,
+        carrier=carries,
         shell=request.shell,
         workspace=about,
         runtime=runtime,
@@ -236,6 +250,20 @@ async def _names(client: Client, namespace: str, kind: Any) -> list[str]:
         return await job_names.names_in(client, namespace, kind)
     except ApiError:
         return []
+
+
+async def _require_claim(client: Client, namespace: str, name: str) -> None:
+    """Raises `UserError` if the namespace has no such claim; who may not see it hears so of its pods."""
+    try:
+        await client.get(VOLUME_CLAIMS.path(namespace, name))
+    except NotFoundError as error:
+        near = similar.hint(name, await _names(client, namespace, VOLUME_CLAIMS))
+        raise UserError(
+            clean(f"namespace {namespace} has no PersistentVolumeClaim {name}{near}: make it first")
+        ) from error
+    except ApiError as error:
+        if error.code != 403:
+            raise
 
 
 async def _secret_keys(

@@ -1,5 +1,7 @@
 """A TrainJob and the Secret with its folder, sent so that nothing is left behind if one of them is refused.
 
+Or the folder is written onto a claim, before the TrainJob is sent.
+
 Called by `trainyard run --workspace`, with the rights of its user. The TrainJob
 comes first, because the Secret belongs to it: its pods wait for what they
 mount. Between the two nobody can interrupt: Ctrl-C withdraws both.
@@ -8,6 +10,8 @@ mount. Between the two nobody can interrupt: Ctrl-C withdraws both.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import Any, Final
 
 from trainyard_api.errors import UserError
@@ -18,10 +22,17 @@ from trainyard_assist.workspace import Objects, Packed, WorkspaceError
 from trainyard_kube.client import ApiError, Client, ConflictError, NotFoundError, RetriableError
 from trainyard_kube.resources import SECRETS, TRAINJOBS
 
+from .copies import Words
+from .ranks import Rank
+from .remote_command import Streams, execute
+
 _TRIES: Final = 3
 """How often the Secret is sent if the API server does not answer."""
 _PAUSE: Final = 1.0
 """Seconds between two tries."""
+_PIECE: Final = 64 * 1024
+# Whole or not at all: another run may look for it meanwhile.
+_WRITE: Final = 'set -e\nmkdir -p "$1"\ncat > "$1/$$.new"\nmv "$1/$$.new" "$1/$2"\n'
 _NO_RIGHT: Final = "cannot create resource"
 """In the answer to who has not the right; a full quota, too, is a 403."""
 
@@ -52,7 +63,7 @@ async def fetch(client: Client, namespace: str, trainjob: Json) -> Packed | None
     """
     secret_name = workspace.secret_of(trainjob)
     if secret_name is None:
-        return None
+        return workspace.on_volume(trainjob)
     try:
         secret = await client.get(SECRETS.path(namespace, secret_name))
     except ApiError as error:
@@ -61,6 +72,35 @@ async def fetch(client: Client, namespace: str, trainjob: Json) -> Packed | None
             f"Secret {secret_name}: {error.shown}; send the TrainJob with its folder"
         ) from error
     return workspace.packed_in(secret, trainjob)
+
+
+async def write(client: Client, rank: Rank, packed: Packed) -> bool:
+    """Write the archive of a folder onto the claim of a carrier; returns whether it was not there before.
+
+    Args:
+        client: Whose rights are used.
+        rank: The carrier's.
+        packed: The folder.
+
+    Raises:
+        UserError: It cannot be written there.
+        ApiError: The cluster could not be queried, or the connection was cut.
+    """
+    said = Words()
+    streams = Streams(stdout=said.take, stderr=said.take)
+    folder = f"{workspace.PACKED}/{workspace.ON_VOLUME}/{packed.digest}"
+    if not await execute(client, rank, ("test", "-s", f"{folder}/{workspace.ARCHIVE}"), streams):
+        return False
+    command = ("sh", "-c", _WRITE, "trainyard", folder, workspace.ARCHIVE)
+    if await execute(client, rank, command, replace(streams, stdin=_pieces(packed.archive))):
+        claim = f"PersistentVolumeClaim {packed.claim}"
+        raise WorkspaceError(f"nothing has been sent: the folder cannot be written to {claim}: {said}")
+    return True
+
+
+async def _pieces(archive: bytes) -> AsyncGenerator[bytes]:
+    for begin in range(0, len(archive), _PIECE):
+        yield archive[begin : begin + _PIECE]
 
 
 async def _rehearse(client: Client, namespace: str, secret: Json) -> None:

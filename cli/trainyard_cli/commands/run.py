@@ -36,7 +36,7 @@ from ..cluster.observe import is_name
 from ..files import run_settings
 from ..options import Context, Kubeconfig, same_place
 from ..output import FINE, REFUSED, Form, write_json
-from . import answers, attach, run_interactive, run_local, run_workspace
+from . import answers, attach, run_interactive, run_local, run_volume, run_workspace
 from .run_interactive import Shell
 
 _HERE: Final = Path()
@@ -125,6 +125,8 @@ def run(
         if not yes and not (ask is not None and ask("Send it?")):
             print("Nothing has been sent.", file=err)
             return REFUSED
+        if draft.carrier is not None and packed is not None:
+            run_volume.bring(credentials, draft.carrier, packed, err=err)
     except KeyboardInterrupt:
         print("Nothing has been sent.", file=err)
         return REFUSED
@@ -197,6 +199,7 @@ def _packed(
         ask,
         reason="" if chosen.workspace is not None else f"{why} in this folder",
         requirements=run_settings.requirements(folder, workspace, chosen),
+        claim=chosen.workspace_volume or "",
     )
 
 
@@ -286,6 +289,13 @@ Requirements = Annotated[
         metavar="FILE",
     ),
 ]
+WorkspaceVolume = Annotated[
+    str | None,
+    typer.Option(
+        help="A PersistentVolumeClaim of yours, over which a folder travels that is larger than 700 KiB.",
+        metavar="CLAIM",
+    ),
+]
 NoWorkspace = Annotated[bool, typer.Option("--no-workspace", help="Send no folder.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Send it without confirmation.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan, and send nothing.")]
@@ -333,6 +343,7 @@ def command(
     secret: Secrets = None,
     workspace: OfWorkspace = None,
     no_workspace: NoWorkspace = False,
+    workspace_volume: WorkspaceVolume = None,
     requirements: Requirements = None,
     interactive: Interactive = False,
     keep: KeepJob = False,
@@ -383,6 +394,7 @@ def command(
                 "env": env,
                 "secret": secret,
                 "workspace": of_workspace(workspace, none=no_workspace),
+                "workspace-volume": workspace_volume,
                 "requirements": requirements,
             },
             yes=yes,

@@ -65,7 +65,7 @@ class Shell:
         return settings.model_copy(update={"command": [*interactive.waiting(self.seconds)]})
 
 
-class _ReadyError(Exception):
+class ReadyError(Exception):
     """The first rank is ready for its user."""
 
     def __init__(self, place: str) -> None:
@@ -73,14 +73,15 @@ class _ReadyError(Exception):
         self.place = place
 
 
-class _UntilReady(Printer):
-    """Prints what a job says while it gets ready, and then raises `_ReadyError`."""
+class UntilReady(Printer):
+    """Prints what a job says while it gets ready, and then raises `ReadyError`."""
 
     def show(self, lines: Sequence[tuple[str, Marked, str]]) -> None:
+        """Print these at once; see `Printer`."""
         super().show([each for each in lines if each[2] != interactive.READY])
         for _, source, line in lines:
             if line == interactive.READY and source.place.index == 0:
-                raise _ReadyError(str(source.place))
+                raise ReadyError(str(source.place))
 
 
 def open_shell(
@@ -115,19 +116,19 @@ def open_shell(
     say = attach.Voice(err)
     place = ["-n", namespace, *same_place(None, kubeconfig, context)]
     back = f"To come back: {shlex.join(['trainyard', 'exec', name, *place])}"
-    end = f"To end it: {shlex.join(['trainyard', 'cancel', name, *place])}"
+    end = _end(trainjob, place)
     goes_on = f"TrainJob {namespace}/{name} goes on, {durations.words(shell.seconds)} at most. {back}. {end}"
     rank = ""
     try:
-        printer = _UntilReady(out, "", marked=True)
+        printer = UntilReady(out, "", marked=True)
         follow = attach.follow(
             credentials, namespace, name, Wanted(), states=States(say), printer=printer, say=say
         )
         return asyncio.run(follow)
-    except _ReadyError as ready:
+    except ReadyError as ready:
         rank = ready.place
     except KeyboardInterrupt:
-        say(_cancelled(credentials, trainjob, end))
+        say(cancelled(credentials, trainjob, end))
         return attach.LEFT
     except ApiError as error:
         raise UserError(clean(f"{credentials.source}: {error}\n{goes_on}")) from error
@@ -144,15 +145,22 @@ def open_shell(
     except execution.CutError as error:
         raise UserError(f"{error}\n{goes_on}") from error
     except UserError:
-        say(_cancelled(credentials, trainjob, end))
+        say(cancelled(credentials, trainjob, end))
         raise
-    say(goes_on if shell.keep else _cancelled(credentials, trainjob, end))
+    say(goes_on if shell.keep else cancelled(credentials, trainjob, end))
     return code
 
 
-def _cancelled(credentials: Credentials, trainjob: Json, end: str) -> str:
-    """Cancel the TrainJob; returns what became of it, and the way out where it still runs."""
+def cancelled(credentials: Credentials, trainjob: Json, end: str = "") -> str:
+    """Cancel the TrainJob; returns what became of it, and the way out where it still runs.
+
+    Args:
+        credentials: The cluster.
+        trainjob: It, as the API server has stored it.
+        end: How its user ends it; empty: as where the cluster is the current one.
+    """
     name, namespace = trainjob["metadata"]["name"], trainjob["metadata"]["namespace"]
+    end = end or _end(trainjob, ["-n", namespace])
 
     async def cancel() -> str:
         async with connection.client(credentials, "run") as client:
@@ -166,3 +174,7 @@ def _cancelled(credentials: Credentials, trainjob: Json, end: str) -> str:
         return f"Interrupted: TrainJob {namespace}/{name} may still run. {end}"
     except ApiError as error:
         return f"TrainJob {namespace}/{name} may still run: {error}. {end}"
+
+
+def _end(trainjob: Json, place: Sequence[str]) -> str:
+    return f"To end it: {shlex.join(['trainyard', 'cancel', trainjob['metadata']['name'], *place])}"

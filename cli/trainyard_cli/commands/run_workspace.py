@@ -12,15 +12,21 @@ from trainyard_assist.workspace import Packed, WorkspaceError
 
 from ..files.copies import size
 from ..files.git import GitError
-from ..files.workspace import Suspect, Workspace, pack
+from ..files.workspace import IN_SECRET, ON_VOLUME, LargeFolderError, Limits, Suspect, Workspace, pack
 
 MOST_REMARKS: Final = 10
 """Sentences of a plan about files."""
 _WAY_OUT: Final = "To send the command without the folder: --no-workspace"
+_BY_VOLUME: Final = "To send the folder over a PersistentVolumeClaim of yours: --workspace-volume CLAIM"
 
 
 def packed(
-    folder: Path, ask: Callable[[str], bool] | None, *, reason: str = "", requirements: str = ""
+    folder: Path,
+    ask: Callable[[str], bool] | None,
+    *,
+    reason: str = "",
+    requirements: str = "",
+    claim: str = "",
 ) -> tuple[Packed, tuple[str, ...]]:
     """The folder, and what the plan says of it.
 
@@ -29,30 +35,36 @@ def packed(
         ask: The answer to a question, here about files that look like secrets; None: they are left out.
         reason: Why it travels though the user has not named it; then the way out is told. Empty: they have.
         requirements: The file of it whose requirements the nodes install; empty for none.
+        claim: The PersistentVolumeClaim over which it travels if a Secret has no room for it; empty for none.
 
     Raises:
         WorkspaceError, GitError: It cannot travel with a TrainJob.
     """
     try:
-        workspace, left = _packed(folder, ask)
+        workspace, left = _packed(folder, ask, ON_VOLUME if claim else IN_SECRET)
     except (WorkspaceError, GitError) as error:
-        if not reason:
-            raise
-        raise WorkspaceError(f"{error}\n{_WAY_OUT}") from error
+        by_volume = [_BY_VOLUME] if isinstance(error, LargeFolderError) and not claim else []
+        ways = [*by_volume, *([_WAY_OUT] if reason else [])]
+        raise WorkspaceError("\n".join([str(error), *ways])) from error
     if requirements and requirements not in workspace.paths:
         raise WorkspaceError(
             f"{clean(str(folder / requirements))}: is not among the files that travel: name a file with "
             "requirements that is there and that git does not ignore"
         )
-    sentences = (*_sentences(folder, workspace, left, reason), *_costs(folder, requirements))
-    return replace(workspace.packed, requirements=requirements), sentences
+    if len(workspace.packed.archive) <= IN_SECRET.packed:
+        claim = ""
+    over = [f"it travels over PersistentVolumeClaim {claim}"] if claim else []
+    sentences = (*_sentences(folder, workspace, left, reason), *over, *_costs(folder, requirements))
+    return replace(workspace.packed, requirements=requirements, claim=claim), sentences
 
 
-def _packed(folder: Path, ask: Callable[[str], bool] | None) -> tuple[Workspace, list[Suspect]]:
+def _packed(
+    folder: Path, ask: Callable[[str], bool] | None, limits: Limits
+) -> tuple[Workspace, list[Suspect]]:
     """The folder, and which files of it are left out since they look like secrets."""
     left: list[Suspect] = []
     while True:
-        workspace = pack(folder, without=[suspect.path for suspect in left])
+        workspace = pack(folder, without=[suspect.path for suspect in left], limits=limits)
         if not workspace.suspects or (ask is not None and ask(_question(workspace.suspects))):
             return workspace, left
         left += workspace.suspects

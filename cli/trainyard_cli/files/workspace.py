@@ -27,9 +27,22 @@ from trainyard_assist.workspace import MOST, Packed, WorkspaceError
 from . import git, secret_files
 from .copies import size as in_words
 
-MOST_FILES: Final = 10_000
-MOST_BYTES: Final = 32 * 2**20
-"""Of all files, as they are: no sources of more would fit when packed."""
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large a folder may be."""
+
+    files: int
+    size: int
+    """Bytes of all files, as they are."""
+    packed: int
+    """Bytes of the archive."""
+
+
+IN_SECRET: Final = Limits(10_000, 32 * 2**20, MOST)
+"""No sources of more would fit when packed."""
+ON_VOLUME: Final = Limits(50_000, 256 * 2**20, 256 * 2**20)
+"""It is packed in memory."""
 _TRIES: Final = 3
 """How often a file is read that changes meanwhile."""
 _NAMED: Final = 5
@@ -52,6 +65,10 @@ _KINDS: Final = {
     stat.S_IFBLK: "a device",
     stat.S_IFDIR: "a submodule that is not checked out",
 }
+
+
+class LargeFolderError(WorkspaceError):
+    """A folder is too large; says what of it is the largest, and the way out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +118,7 @@ _Stamp = tuple[int, int, int]
 """Which file it is, when it changed, and its size: the same for the same content."""
 
 
-def pack(folder: Path, *, without: Collection[str] = ()) -> Workspace:
+def pack(folder: Path, *, without: Collection[str] = (), limits: Limits | None = None) -> Workspace:
     """The folder as git sees it: what it tracks or does not ignore, as it is now.
 
     Of a folder in no repository it is all but the usual caches. What is no file is left out, with a
@@ -110,6 +127,7 @@ def pack(folder: Path, *, without: Collection[str] = ()) -> Workspace:
     Args:
         folder: Which; it may be a part of a repository.
         without: Paths of files to leave out, such as those of `Workspace.suspects`.
+        limits: How large it may be; None: as large as a Secret has room for.
 
     Raises:
         WorkspaceError: It is no folder, is empty, has too many files or too large ones, or changes all the
@@ -118,21 +136,22 @@ def pack(folder: Path, *, without: Collection[str] = ()) -> Workspace:
     """
     if not folder.is_dir():
         raise WorkspaceError(f"{clean(str(folder))}: there is no such folder")
+    limits = limits or IN_SECRET
     remarks: list[str] = []
-    there = _paths(folder) - set(without)
+    there = _paths(folder, limits.files) - set(without)
     there -= _behind_links(folder, there)
     entries = [entry for path in sorted(there) if (entry := _entry(folder, path, remarks)) is not None]
     size = sum(entry.size for entry in entries)
-    if size > MOST_BYTES:
-        raise _too_large(folder, f"has {in_words(size)}", MOST_BYTES, entries)
-    contents = _contents(folder, entries, remarks)
+    if size > limits.size:
+        raise _too_large(folder, f"has {in_words(size)}", limits.size, entries)
+    contents = _contents(folder, entries, remarks, limits.size)
     if not contents:
         ignored = " that git does not ignore" if git.is_in_repository(folder) else ""
         raise WorkspaceError(f"{clean(str(folder))}: has no file{ignored}: name another folder")
     tar = _tar(contents)
     archive = gzip.compress(tar, mtime=0)
-    if len(archive) > MOST:
-        raise _too_large(folder, f"has {in_words(len(archive))} when packed", MOST, entries)
+    if len(archive) > limits.packed:
+        raise _too_large(folder, f"has {in_words(len(archive))} when packed", limits.packed, entries)
     head = git.head(folder) if git.is_in_repository(folder) else git.Head(dirty=False)
     dirty = head.dirty or bool(head.commit and without)
     packed = Packed(archive, hashlib.sha256(tar).hexdigest(), head.commit, head.branch, dirty=dirty)
@@ -140,14 +159,14 @@ def pack(folder: Path, *, without: Collection[str] = ()) -> Workspace:
     return Workspace(packed, paths, size, tuple(_suspects(contents)), tuple(remarks))
 
 
-def _paths(folder: Path) -> set[str]:
+def _paths(folder: Path, most: int) -> set[str]:
     """The paths in the folder, relative to it; raises `WorkspaceError` for too many, without seeing all."""
     paths: set[str] = set()
     with closing(_all_paths(folder)) as unbounded:
         for path in unbounded:
             paths.add(path)
-            if len(paths) > MOST_FILES:
-                raise _too_many(folder, paths)
+            if len(paths) > most:
+                raise _too_many(folder, paths, most)
     return paths
 
 
@@ -224,13 +243,15 @@ def _leads_out(folder: Path, path: str, link: str) -> bool:
     return posixpath.isabs(link) or os.path.commonpath((root, target)) != root
 
 
-def _contents(folder: Path, entries: Iterable[_Entry], remarks: list[str]) -> dict[_Entry, _Content]:
+def _contents(
+    folder: Path, entries: Iterable[_Entry], remarks: list[str], most: int
+) -> dict[_Entry, _Content]:
     """What is in the files, each as it was at one moment; remarks tell which have changed since."""
     contents: dict[_Entry, _Content] = {}
     total = 0
     for entry in entries:
         try:
-            content = _Content(b"", False, (0, 0, 0)) if entry.link else _read(folder / entry.path)
+            content = _Content(b"", False, (0, 0, 0)) if entry.link else _read(folder / entry.path, most)
         except FileNotFoundError:
             remarks.append(f"{clean(entry.path)} was deleted while the folder was read: it is left out")
             continue
@@ -238,7 +259,7 @@ def _contents(folder: Path, entries: Iterable[_Entry], remarks: list[str]) -> di
             raise _unreadable(folder / entry.path, error) from error
         contents[entry] = content
         total += len(content.data)
-        if total > MOST_BYTES:
+        if total > most:
             raise _growing(folder / entry.path)
     remarks += [
         f"{clean(entry.path)} changed while the folder was read: it is sent as it was"
@@ -248,7 +269,7 @@ def _contents(folder: Path, entries: Iterable[_Entry], remarks: list[str]) -> di
     return contents
 
 
-def _read(file: Path) -> _Content:
+def _read(file: Path, most: int) -> _Content:
     """The file as it was at one moment; never waits for a pipe that has taken its place."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as stream:
@@ -257,7 +278,7 @@ def _read(file: Path) -> _Content:
             if not stat.S_ISREG(before.st_mode):
                 break
             stream.seek(0)
-            data = stream.read(MOST_BYTES + 1)
+            data = stream.read(most + 1)
             if _stamp(os.fstat(descriptor)) == _stamp(before) and len(data) == before.st_size:
                 return _Content(data, bool(before.st_mode & stat.S_IXUSR), _stamp(before))
     raise _growing(file)
@@ -296,10 +317,10 @@ def _suspects(contents: Mapping[_Entry, _Content]) -> Iterator[Suspect]:
             yield Suspect(entry.path, reason)
 
 
-def _too_many(folder: Path, paths: Collection[str]) -> WorkspaceError:
+def _too_many(folder: Path, paths: Collection[str], most: int) -> WorkspaceError:
     counts = Counter(path.partition("/")[0] for path in paths if "/" in path)
     largest = [(f"{count} files", f"{name}/") for name, count in counts.most_common(_NAMED)]
-    return _refused(folder, f"has more than {MOST_FILES} files, and no more", "Of the first ones", largest)
+    return _refused(folder, f"has more than {most} files, and no more", "Of the first ones", largest)
 
 
 def _too_large(folder: Path, size: str, most: int, entries: Sequence[_Entry]) -> WorkspaceError:
@@ -310,7 +331,7 @@ def _too_large(folder: Path, size: str, most: int, entries: Sequence[_Entry]) ->
 
 def _refused(folder: Path, size: str, title: str, largest: Sequence[tuple[str, str]]) -> WorkspaceError:
     rows = [f"  {amount:>10}  {clean(path)}" for amount, path in largest]
-    return WorkspaceError(
+    return LargeFolderError(
         "\n".join(
             [f"{clean(str(folder))}: {size} can travel with a TrainJob. {title}:", *rows, _WAY_OUT]
             if rows

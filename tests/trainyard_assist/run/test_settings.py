@@ -8,7 +8,7 @@ from trainyard_assist.run.settings import Settings
 
 ALLOWED = (
     "--runtime, --nodes, --gpus, --cpus, --memory, --queue, --priority, --name, --image, --workspace, "
-    "--requirements, --env, "
+    "--requirements, --workspace-volume, --env, "
     "--secret"
 )
 

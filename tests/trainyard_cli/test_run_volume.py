@@ -1,0 +1,113 @@
+"""A folder that is brought onto a claim before its TrainJob is sent."""
+
+import asyncio
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.support.desk import Desk
+from tests.support.fake_api import run as run_test
+from tests.support.fake_api import status
+from tests.support.pod_logs import TRAINJOB
+from trainyard_api.errors import UserError
+from trainyard_assist import workspace
+from trainyard_assist.run import interactive
+from trainyard_assist.workspace import Packed
+from trainyard_cli.commands import attach
+from trainyard_cli.commands import run_volume as command
+from trainyard_kube.credentials import Credentials
+
+JOBS = TRAINJOB.rpartition("/")[0]
+CARRIER = {"metadata": {"name": "tj", "namespace": "team"}}
+PACKED = Packed(b"packed" * 50_000, "d1ge57", claim="results")
+BEGINS = "TrainJob team/tj brings the folder onto PersistentVolumeClaim results\n"
+
+
+class Carrier(Desk):
+    """The carrier `team/tj`, which runs as soon as it is sent, with its claim below `root`."""
+
+    async def _post(self, request: web.Request, body: Any) -> web.Response:
+        if request.path == JOBS:
+            return web.json_response(self.objects[TRAINJOB], status=201)
+        return await super()._post(request, body)
+
+    @property
+    def file(self) -> Path:
+        """Where the archive goes."""
+        return self.root / workspace.ON_VOLUME / "d1ge57" / "workspace.tar.gz"
+
+
+@pytest.fixture
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Carrier:
+    monkeypatch.setattr(workspace, "PACKED", str(tmp_path))
+    carrier = Carrier(tmp_path)
+    carrier.prints(0, interactive.READY)
+    return carrier
+
+
+def brought(api: Carrier) -> str:
+    """What is said while the folder is brought."""
+    err = io.StringIO()
+
+    def bring(url: str) -> None:
+        credentials = Credentials(server=url, tls=None, namespace="team")
+        command.bring(credentials, CARRIER, PACKED, err=err)
+
+    async def test() -> None:
+        async with api.serving() as url:
+            await asyncio.to_thread(bring, url)
+
+    try:
+        run_test(test, timeout=60)
+    except UserError as error:
+        raise UserError(f"{err.getvalue()}{error}") from error
+    return err.getvalue()
+
+
+def test_a_folder_is_written_whole_and_the_carrier_is_cancelled(api: Carrier) -> None:
+    said = brought(api)
+    assert said.startswith(BEGINS)
+    assert said.endswith("The folder is there\nTrainJob team/tj is cancelled\n")
+    assert api.file.read_bytes() == PACKED.archive
+    assert [*api.file.parent.iterdir()] == [api.file]
+    assert not api.is_there
+
+
+def test_a_folder_that_is_there_is_not_sent_twice(api: Carrier) -> None:
+    api.file.parent.mkdir(parents=True)
+    api.file.write_bytes(b"there")
+    assert brought(api).endswith("The folder was there already\nTrainJob team/tj is cancelled\n")
+    assert api.file.read_bytes() == b"there"
+
+
+def test_a_claim_that_cannot_be_written_is_told_and_the_carrier_is_cancelled(api: Carrier) -> None:
+    (api.root / workspace.ON_VOLUME).write_text("no folder")
+    with pytest.raises(
+        UserError, match="TrainJob team/tj is cancelled\nnothing has been sent: the folder"
+    ) as told:
+        brought(api)
+    assert "cannot be written to PersistentVolumeClaim results: mkdir: " in str(told.value)
+    assert not api.is_there
+
+
+def test_a_carrier_that_is_refused_or_ends_too_early_is_told(api: Carrier) -> None:
+    api.refuse_next("POST", JOBS, status(403, "Forbidden", "no quota"))
+    with pytest.raises(UserError, match=r"TrainJob tj, which brings the folder, is not sent: .*no quota"):
+        brought(api)
+    api.ranks[0].runs[0].lines.clear()
+    api.ends("Failed")
+    with pytest.raises(UserError, match="nothing has been sent: TrainJob team/tj has ended before it had"):
+        brought(api)
+
+
+def test_ctrl_c_cancels_the_carrier(api: Carrier, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def interrupted(*_: Any, **__: Any) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(attach, "follow", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        brought(api)
+    assert not api.is_there
