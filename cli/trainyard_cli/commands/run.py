@@ -26,6 +26,7 @@ from trainyard_assist.run.interactive import LIMIT
 from trainyard_assist.run.plan import Draft
 from trainyard_assist.run.settings import Settings
 from trainyard_assist.run.trainjob import SUFFIX, SUFFIX_LENGTH
+from trainyard_assist.webhooks import in_words
 from trainyard_assist.workspace import Packed
 from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials

@@ -158,7 +158,8 @@ def summary(result: Report) -> str:
 def _folded(result: Report, stacks_folder: Path) -> tuple[Report, str]:
     """The report without the advice on runtimes, and a line that counts it; no line if there is none."""
     stack_files = near(stacks_folder)
-    folded, kept = [], []
+    folded: list[Entry] = []
+    kept: list[Entry] = []
     for entry in result.entries:
         is_stack = Path(entry.source).parent == stack_files
         (kept if entry.violation.refuses or is_stack else folded).append(entry)
