@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainyard_api import descriptions
+from trainyard_api.markdown import prose
 
 from . import rules
 from .parameters import Parameters
@@ -79,15 +80,15 @@ def _table() -> Iterator[str]:
 def _section(rule: About) -> Iterator[str]:
     yield f"## {rule.id}"
     yield ""
-    yield f"{rule.title}. Severity: {rule.severity}."
+    yield f"{prose(rule.title)}. Severity: {rule.severity}."
     yield ""
-    yield rule.why
+    yield prose(rule.why)
     yield ""
-    yield f"**Way out.** {rule.remedy}"
+    yield f"**Way out.** {prose(rule.remedy)}"
     yield ""
     for name in rule.parameters:
         field = Parameters.model_fields[name]
-        yield f"**Parameter `{field.alias or name}`.** {descriptions.of(Parameters)[name]}"
+        yield f"**Parameter `{field.alias or name}`.** {prose(descriptions.of(Parameters)[name])}"
         yield ""
     if isinstance(rule, StackRule):
         yield "Checks all manifests together: the whole stack in the pack, the given files in `lint`."

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from tests.support.checked_in import ROOT, hold
 from tests.support.explained import cases_containers, cases_control, cases_scheduling
 from tests.support.explained.cases import Case
+from trainyard_api import markdown
 from trainyard_api.reasons import Reason
 from trainyard_assist.explain import State, explain
-from trainyard_assist.explain.causes import TABLE
+from trainyard_assist.explain.causes import TABLE, About
 from trainyard_assist.explain.model import Mark
 from trainyard_assist.explain.rules import AFTER_THE_END, BEFORE_THE_END
 
@@ -63,9 +63,16 @@ class Placeholders(dict[str, str]):
 
 
 def test_the_page_about_explain_has_the_table_of_causes() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "explain.md").read_text().split("## Causes")[1]
-    rows = [
-        f"| `{cause}` | {about.means} | {about.next_step.format_map(Placeholders())} |"
+    page = ROOT / "docs/explain.md"
+    rows = (
+        (markdown.code(cause), markdown.prose(about.means), markdown.prose(next_step(about)))
         for cause, about in TABLE.items()
-    ]
-    assert [line for line in page.splitlines() if line.startswith("| `")] == rows
+    )
+    header, *table = markdown.table(("cause", "means", "next step"), rows)
+    before, _, rest = page.read_text().partition(f"{header}\n")
+    _, _, after = rest.partition("\n\n")
+    hold(page, "\n".join((before + header, *table, after)))
+
+
+def next_step(about: About) -> str:
+    return about.next_step.format_map(Placeholders())
