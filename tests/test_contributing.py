@@ -360,7 +360,13 @@ def test_after_make_generate_the_tests_that_look_at_all_there_is_pass(clone: Pat
     generated = run(clone, "-m", "tests.harness.generate")
     assert generated.returncode == 0, generated.stdout
     written = re.findall(r"^written: (.*)$", generated.stdout, re.M)
-    assert written == ["docs/gitops.md", "docs/policies/rules.md", "stacks/schema.json"]
+    assert written == [
+        "docs/gitops.md",
+        "docs/policies/rules.md",
+        "docs/reference/command.md",
+        "docs/reference/stack.md",
+        "stacks/schema.json",
+    ]
     noticing = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not long and not sandbox", *NOTICING)
     checked = run(clone, *noticing)
     assert checked.returncode == 0, checked.stdout

@@ -107,7 +107,7 @@ def test_make_help_names_every_target() -> None:
 
 
 def test_every_decision_record_says_status_context_decision_and_consequences() -> None:
-    records = tracked("docs/adr/*.md")
+    records = [path for path in tracked("docs/adr/*.md") if path.name != "README.md"]
     assert records
     for path in records:
         assert re.match(r"\d{4}-[a-z0-9-]+\.md$", path.name), path

@@ -46,12 +46,28 @@ GENERATORS: Final = (
         "tests/trainyard_policies/test_reference.py::test_the_page_that_is_checked_in_is_current",
     ),
     Generator(
+        "docs/adr/README.md",
+        "tests/test_pages.py::test_the_index_of_the_decisions_is_current",
+    ),
+    Generator(
+        "docs/reference/command.md",
+        "tests/trainyard_cli/test_reference.py::test_the_page_that_is_checked_in_is_current",
+    ),
+    Generator(
+        "docs/reference/stack.md",
+        "tests/trainyard_platform/test_stack_reference.py::test_the_page_that_is_checked_in_is_current",
+    ),
+    Generator(
         "docs/compatibility.md",
         "tests/trainyard_platform/test_compatibility.py::test_the_page_is_current",
     ),
     Generator(
         "docs/configuration.md",
         "tests/trainyard_operator/test_docs.py::test_every_field_of_the_configuration_is_documented",
+    ),
+    Generator(
+        "docs/explain.md",
+        "tests/trainyard_assist/explain/test_causes.py::test_the_page_about_explain_has_the_table_of_causes",
     ),
     Generator(
         "docs/metrics.md",
