@@ -192,8 +192,10 @@ sbom: environment ## What each deliverable is made of: dist/<name>.cdx.json (Cyc
 	done
 
 .PHONY: dist
-dist: environment ## The wheel: dist/trainyard-VERSION-py3-none-any.whl
+dist: environment ## Build the wheel, with all that a site needs: dist/trainyard-VERSION-py3-none-any.whl
+	@rm -f dist/trainyard-*.whl
 	@$(BIN)/hatchling build --target wheel --directory dist > /dev/null
+	@ls dist/trainyard-*.whl
 
 .PHONY: context
 context: environment ## The build context of an image, as dist/NAME: NAME=operator, initializers or trainers
