@@ -172,6 +172,11 @@ test-gpu: environment ## A rendered TrainJob over NCCL, where there are GPUs, to
 generate: environment .venv/clouds/.done ## Write what is made from something else (schemas, reference pages, recordings); read the difference [SANDBOX=1]
 	@$(HARNESS).generate $${SANDBOX:+--sandbox}
 
+# Each page is checked as it is built: `make check` does the same.
+.PHONY: docs
+docs: environment ## The documentation as a site, in dist/site [REPOSITORY=address REVISION=ref SITE=address]
+	@$(HARNESS).docs $${REPOSITORY:+--repository "$$REPOSITORY"} $${REVISION:+--revision "$$REVISION"} $${SITE:+--site "$$SITE"}
+
 .PHONY: bench
 bench: environment ## The benchmarks, against Kubeflow Trainer's controller [QUICK=1] [ONLY="burst ..."]
 	@$(BIN)/python -m benchmarks $${QUICK:+--quick} $${ONLY:-}

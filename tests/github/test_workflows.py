@@ -39,6 +39,7 @@ def test_there_is_a_workflow_for_each_event() -> None:
     assert {name: set(flow[ON]) for name, flow in WORKFLOWS.items()} == {
         "pull-request.yml": {"pull_request"},
         "deploy.yml": {"push", "workflow_dispatch"},
+        "docs.yml": {"push", "workflow_dispatch"},
         "drift.yml": {"schedule", "workflow_dispatch"},
         "night.yml": {"schedule", "workflow_dispatch"},
         "release.yml": {"push"},
@@ -63,7 +64,7 @@ def test_every_make_target_exists() -> None:
         "audit",
         "check",
         "context",
-        "dist",
+        "docs",
         "drift",
         "e2e",
         "environment",
@@ -91,6 +92,7 @@ def test_a_job_has_the_least_rights() -> None:
     more = {
         "pull-request.yml:verify": {**read, "security-events": "write"},
         "pull-request.yml:comment": {**read, "pull-requests": "write"},
+        "docs.yml:site": {**read, "pages": "write", "id-token": "write"},
         "drift.yml:issue": {**read, "issues": "write"},
         "release.yml:image": {**read, "packages": "write", "id-token": "write"},
         "release.yml:release": {"contents": "write", "id-token": "write"},
@@ -123,7 +125,7 @@ def test_a_fork_gets_no_further_than_the_rules() -> None:
 
 
 def test_nothing_is_asked_of_pulumi_before_a_backend_is_set() -> None:
-    for name in WORKFLOWS.keys() - {"release.yml", "night.yml"}:
+    for name in WORKFLOWS.keys() - {"docs.yml", "release.yml", "night.yml"}:
         assert "vars.PULUMI_BACKEND_URL != ''" in WORKFLOWS[name]["jobs"]["stacks"]["if"]
 
 
