@@ -13,6 +13,7 @@ import secrets
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 from trainyard_api import names
@@ -30,11 +31,11 @@ from .serve.admission import Decider, WebhookServer
 from .serve.certificate_keeper import FolderKeeper, Keeper, SecretKeeper
 from .serve.dry_runs import Trials
 from .serve.metrics_server import Exposition, MetricsServer
+from .serve.policy_file import PolicyFile
 from .serve.probes import ProbeServer
 from .serve.reporters import Reporters
 from .serve.status_server import StatusServer
 from .serve.webhook_configurations import Publisher
-from .settings import load_policies
 from .watch.cache import Cache, Key
 from .watch.informer import Informer, JobSetSink, State
 from .watch.kopf_thread import WATCHED, KopfThread
@@ -228,20 +229,21 @@ class Wiring:
             host=settings.metrics.host,
             port=settings.metrics.port,
         )
-        decider = Decider(
+        self.policy_file = PolicyFile(settings.webhook)
+        self.decider = Decider(
             client,
             self.cache,
             self.runtimes,
             synced=lambda: self.synced,
             allowed=Limits(**settings.limits.model_dump()),
             settings=self.build_settings,
-            policies=load_policies(settings.webhook),
+            policies=self.policy_file.policies,
             trials=Trials(client, self.build_settings),
             queues=self.queues,
             now=client.time.now,
         )
         self.webhook = WebhookServer(
-            decider.routes(),
+            self.decider.routes(),
             self.metrics,
             host=settings.webhook.host,
             port=settings.webhook.port,
@@ -306,6 +308,8 @@ class Wiring:
         }
         if settings.webhook.enabled or self.reporting or settings.metrics.authentication:
             tasks["certificates"] = self._keep_certificates
+        if self.policy_file.policies is not None:
+            tasks["policies"] = partial(self.policy_file.run, self.decider.hold_to)
         if settings.webhook.enabled and settings.cert_management.folder is None:
             tasks["webhook-configurations"] = self.publisher.run
         if self.reporting:

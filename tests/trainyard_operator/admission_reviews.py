@@ -65,6 +65,7 @@ class Webhooks:
     metrics: Metrics
     session: aiohttp.ClientSession
     trust: ssl.SSLContext
+    decider: Decider
     synced: bool = True
 
     async def send(self, path: str, data: Any, **options: Any) -> tuple[int, str]:
@@ -113,7 +114,7 @@ async def webhooks(
     trust = ssl.create_default_context(cadata=issued.authorities.decode())
     try:
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
-            running = Webhooks(server, cache, metrics, session, trust)
+            running = Webhooks(server, cache, metrics, session, trust, decider)
             yield running
     finally:
         await server.stop()

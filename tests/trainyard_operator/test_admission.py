@@ -378,6 +378,20 @@ def no_such_volume(*more: dict[str, str]) -> dict[str, Any]:
     return status(422, "Invalid", group="batch", kind="Job", causes=[cause, *more])
 
 
+def test_policies_that_have_changed_count_from_the_next_request_on() -> None:
+    async def test() -> None:
+        small, large = (Policies.model_validate({"parameters": {"maxNodes": nodes}}) for nodes in (2, 8))
+        async with FakeApi().client() as client, webhooks(client, policies=small) as hooks:
+            job = objects.trainjob(trainer={"numNodes": 4})
+            before = await hooks.ask(f"{POLICIES}trainjob", job)
+            hooks.decider.hold_to(large)
+            after = await hooks.ask(f"{POLICIES}trainjob", job)
+        assert "must be at most 2 on this platform, is 4" in denial(before)[1]
+        assert "must be at most" not in json.dumps(after)
+
+    run(test)
+
+
 def test_a_trainjob_whose_jobs_kubernetes_would_refuse_is_refused_before_it_holds_quota() -> None:
     async def test() -> None:
         api = FakeApi()

@@ -691,6 +691,29 @@ def test_what_the_stack_says_is_what_the_operator_is_told_and_a_change_means_new
     assert digest(graph) != digest(stack(tmp_path / "two", MINIMAL))
 
 
+@pytest.mark.usefixtures("pins")
+def test_a_pool_more_or_other_policies_leave_the_operators_pods_alone(tmp_path: Any) -> None:
+    pool = {
+        "provider": "kwok",
+        "nodes": 2,
+        "machine": {"cpu": "8", "memory": "64Gi"},
+        "accelerator": {"type": "nvidia-h100", "resource": "nvidia.com/gpu", "count": 8},
+    }
+    more = {
+        **MINIMAL,
+        "accelerators": {"nvidia": {"devicePlugin": "shipped"}},
+        "nodePools": {"gpu": pool},
+        "policies": {"parameters": {"maxNodes": 7}},
+    }
+    before, after = stack(tmp_path / "one", MINIMAL), stack(tmp_path / "two", more)
+    assert before[OPERATOR].inputs["spec"]["template"] == after[OPERATOR].inputs["spec"]["template"]
+    policies = (
+        graph["kubernetes:core/v1:ConfigMap trainyard-operator"].inputs["data"]["policies.yaml"]
+        for graph in (before, after)
+    )
+    assert len({*policies}) == 2
+
+
 def test_keys_of_mpi_jobs_are_made_in_tenants_namespaces_and_where_the_stack_says(graph: Graph) -> None:
     found = {
         one.inputs["metadata"]["namespace"]: (one.inputs["rules"], one.inputs["metadata"]["name"])

@@ -141,6 +141,10 @@ class Decider:
             LOOKS_FOR_ONE_QPS, LOOKS_FOR_ONE_BURST, clock=clock
         )
 
+    def hold_to(self, policies: Policies) -> None:
+        """From now on go by other policies; only where there were some at the start."""
+        self._policies = policies
+
     def routes(self) -> dict[str, tuple[str, Decide]]:
         """By path: the kind that it is for, and who decides about what passes the door."""
         kinds = (names.TRAINJOB, names.TRAINING_RUNTIME, names.CLUSTER_TRAINING_RUNTIME)
@@ -236,7 +240,8 @@ class Decider:
 
     async def hold_to_policies(self, request: Request) -> model.Json:
         """What the rules say; see `trainyard_policies.cluster`."""
-        if self._policies is None:
+        policies = self._policies
+        if policies is None:
             return admission_review.allowed(request)
         value, old = request.manifest, request.old
         if old is not None:
@@ -245,10 +250,10 @@ class Decider:
             old = await self._aside.run(request.size, self._small, request.kind, old)
         today = self._now().date()
         answer = await self._aside.run(
-            request.size, cluster.answer, value, old, request.user, today, self._policies
+            request.size, cluster.answer, value, old, request.user, today, policies
         )
         refusals = answer.refusals
-        may_anything = request.user in self._policies.parameters.controllers
+        may_anything = request.user in policies.parameters.controllers
         if self._trials is not None and not refusals and not may_anything:
             refusals = await self._refused_by_kubernetes(request, value, old, self._trials)
         if refusals:

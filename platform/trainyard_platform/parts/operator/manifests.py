@@ -37,7 +37,8 @@ FROM_STACK: Final = {
 }
 """What the configuration sets; the rest keeps the operator's defaults."""
 DIGEST: Final = "trainyard.dev/configuration"
-"""Annotation of the pods: a digest of the configuration, so that a new one means new pods."""
+"""Annotation of the pods: a digest of the configuration, so that a new one means new pods. The operator reads
+the policies again by itself."""
 USER: Final = 65532
 MPI: Final = f"{names.OPERATOR}-mpi"
 """What lets it keep the keys of MPI jobs in a namespace."""
@@ -163,7 +164,7 @@ def service(process: Process) -> Manifest | None:
 
 def deployment(process: Process) -> Manifest:
     """Its Deployment: one replica more during an update, never one less."""
-    digest = hashlib.sha256("".join(files(process).values()).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(files(process)[CONFIGURATION].encode()).hexdigest()[:16]
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
