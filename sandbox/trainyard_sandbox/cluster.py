@@ -110,15 +110,18 @@ class Sandbox:
             )
         return Status(running, running and not ended, components, server, problem)
 
-    def environment(self, user: str | None = None, namespace: str = "default") -> dict[str, str]:
+    def environment(
+        self, user: str | None = None, namespace: str = "default", *, site: str | None = None
+    ) -> dict[str, str]:
         """What `exec` adds to the environment: kubectl, pulumi and the SDK then use this sandbox.
 
         Args:
             user: Who uses it, with only that user's rights; unless given, an administrator.
             namespace: Where that user looks first.
+            site: A site's stack that is tried out on it, in place of the sandbox's own.
 
         Raises:
-            SandboxError: If the sandbox is not up, or no user could have the name.
+            SandboxError: If the sandbox is not up, no user could have the name, or there is no such stack.
         """
         settings = self._settings()
         if settings is None or not self.status().running:
@@ -126,10 +129,13 @@ class Sandbox:
         kubernetes, parts = settings.get("kubernetes", USUAL_KUBERNETES), _parts_of(settings)
         toolchain = Toolchain(_tools(settings["nodes"], kubernetes, parts))
         folders = [pulumi.tools_dir(self.instance), *toolchain.folders(), Path(sys.prefix) / "bin"]
+        of_pulumi = pulumi.environment(self.instance, kubernetes, parts, site)
+        if site is not None:
+            pulumi.prepare_site(self.instance, toolchain, site, of_pulumi)
         return {
             "PATH": os.pathsep.join([*map(str, folders), os.environ.get("PATH", "")]),
             "KUBECONFIG": str(self._kubeconfig(user, namespace) if user else self.instance.kubeconfig),
-            **pulumi.environment(self.instance, kubernetes, parts),
+            **of_pulumi,
         }
 
     @property

@@ -7,6 +7,7 @@ host where the official one is missing.
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import sys
@@ -17,7 +18,9 @@ from typing import Any, Final
 
 import yaml
 
+from . import site_stack
 from .commands import new_log, run_logged
+from .errors import SandboxError
 from .paths import PROJECT, Instance
 from .pki import write_private
 from .toolchain import Toolchain, artifacts_dir
@@ -29,8 +32,16 @@ _DO_NOT_WORK: Final[Mapping[str, Sequence[str]]] = {"1.36": ("volcano", "cosched
 """Parts of the stack that do not work on a version of Kubernetes (docs/compatibility.md)."""
 
 
-def environment(instance: Instance, kubernetes: str, parts: Collection[str]) -> dict[str, str]:
-    """The variables with which `pulumi` uses the backend of such a sandbox."""
+def environment(
+    instance: Instance, kubernetes: str, parts: Collection[str], site: str | None = None
+) -> dict[str, str]:
+    """The variables with which `pulumi` uses the backend of such a sandbox.
+
+    With `site`, the name of a site's stack, Pulumi uses a copy of its file that fits the sandbox.
+
+    Raises:
+        SandboxError: There is no such stack file, or the sandbox has another stack already.
+    """
     folder = instance.dir / "pulumi"
     return {
         # Without metadata files: they are written in place, and a command that is killed
@@ -41,7 +52,11 @@ def environment(instance: Instance, kubernetes: str, parts: Collection[str]) -> 
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         # As in `make up`: the stack file takes precedence over what a killed `up` has written.
         "PULUMI_K8S_ENABLE_PATCH_FORCE": "true",
-        "PULUMI_OPTION_CONFIG_FILE": str(_stack_file(folder, kubernetes, parts)),
+        "PULUMI_OPTION_CONFIG_FILE": str(
+            _stack_file(folder, kubernetes, parts)
+            if site in (None, STACK)
+            else _site_file(folder, str(site), kubernetes, parts)
+        ),
     }
 
 
@@ -91,17 +106,22 @@ def _keep_no_debug_log(logs: Path) -> None:
         write_private(logs, b"")
 
 
-def _create_stack(instance: Instance, toolchain: Toolchain, variables: Mapping[str, str]) -> None:
+def prepare_site(instance: Instance, toolchain: Toolchain, site: str, variables: Mapping[str, str]) -> None:
+    """Create a site's stack in the sandbox's backend, unless it is there."""
+    if site != STACK and not _state(instance.dir / "pulumi", site).exists():
+        _create_stack(instance, toolchain, variables, site)
+
+
+def _create_stack(
+    instance: Instance, toolchain: Toolchain, variables: Mapping[str, str], stack: str = STACK
+) -> None:
     """Create the stack from a project of its own: `stack init` would write a salt into git's stack file."""
-    project = yaml.safe_load((PROJECT / "Pulumi.yaml").read_text())
     folder = instance.dir / "pulumi" / "project"
-    write_private(
-        folder / "Pulumi.yaml", yaml.safe_dump({"name": project["name"], "runtime": "python"}).encode()
-    )
+    write_private(folder / "Pulumi.yaml", yaml.safe_dump({"name": _project(), "runtime": "python"}).encode())
     run_logged(
-        [str(toolchain.binary("pulumi")), "stack", "init", STACK, "--non-interactive", "--cwd", str(folder)],
+        [str(toolchain.binary("pulumi")), "stack", "init", stack, "--non-interactive", "--cwd", str(folder)],
         new_log(f"pulumi-{instance.id}"),
-        f"create the Pulumi stack {STACK!r}",
+        f"create the Pulumi stack {stack!r}",
         env={**os.environ, **variables},
     )
 
@@ -119,6 +139,55 @@ def _stack_file(folder: Path, kubernetes: str, parts: Collection[str]) -> Path:
         for note in notes:
             print(f"{source.relative_to(PROJECT)}: {note}", file=sys.stderr)
     return copy
+
+
+def _site_file(folder: Path, site: str, kubernetes: str, parts: Collection[str]) -> Path:
+    """A copy of a site's stack file that fits the sandbox; Pulumi's salt in it is kept."""
+    source, own = (PROJECT / "stacks" / f"Pulumi.{name}.yaml" for name in (site, STACK))
+    if source.parent != own.parent or not source.is_file():
+        raise SandboxError(f"stacks/Pulumi.{site}.yaml: there is no such stack.")
+    if others := [name for name in _rolled_out(folder) if name != site]:
+        raise SandboxError(
+            f"This sandbox has the stack {others[0]!r}, and two stacks would both own what is in it. Give "
+            f"{site!r} a sandbox of its own: trainyard sandbox up --name {site}, then the same with "
+            f"--name {site}."
+        )
+    try:
+        document = yaml.safe_load(source.read_text())
+        value, notes = site_stack.adapted(document, yaml.safe_load(own.read_text()), kubernetes, parts)
+    except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise SandboxError(
+            f"stacks/Pulumi.{site}.yaml cannot be read ({type(error).__name__}): trainyard verify says what "
+            "is wrong."
+        ) from error
+    copy = folder / "sites" / source.name
+    copy.parent.mkdir(exist_ok=True)
+    old = copy.read_text().splitlines() if copy.exists() else []
+    salt = [line for line in old if line.startswith("encryptionsalt:")]
+    text = "\n".join([*salt, yaml.safe_dump(value, sort_keys=False)])
+    if not copy.exists() or copy.read_text() != text:
+        write_private(copy, text.encode())
+    for note in notes:
+        print(f"stacks/Pulumi.{site}.yaml on the sandbox: {note}", file=sys.stderr)
+    return copy
+
+
+def _state(folder: Path, stack: str) -> Path:
+    return folder / ".pulumi" / "stacks" / _project() / f"{stack}.json"
+
+
+def _rolled_out(folder: Path) -> list[str]:
+    """The stacks whose state has objects."""
+    names = []
+    for file in sorted(_state(folder, STACK).parent.glob("*.json")):
+        latest = json.loads(file.read_text()).get("checkpoint", {}).get("latest") or {}
+        if latest.get("resources"):
+            names.append(file.stem)
+    return names
+
+
+def _project() -> str:
+    return str(yaml.safe_load((PROJECT / "Pulumi.yaml").read_text())["name"])
 
 
 def _adapted(stack_file: str, kubernetes: str, parts: Collection[str]) -> tuple[str, Sequence[str]]:

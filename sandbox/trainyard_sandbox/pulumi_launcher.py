@@ -47,8 +47,8 @@ def refusal(arguments: Sequence[str], environment: Mapping[str, str], stack_file
         if stack != own:
             return (
                 f"This sandbox has only the stack {own!r}, and Pulumi would use its file for {stack!r} too. "
-                f"To try the other file on this sandbox: pulumi ... --stack {own} --config-file "
-                f"stacks/Pulumi.{stack}.yaml"
+                f"To try the other one on a sandbox of its own: trainyard sandbox up --name {stack}, then "
+                f"trainyard sandbox exec --name {stack} --stack {stack} -- make preview STACK={stack}"
             )
     return ""
 

@@ -65,8 +65,8 @@ class Webhooks:
     metrics: Metrics
     session: aiohttp.ClientSession
     trust: ssl.SSLContext
-    decider: Decider
     synced: bool = True
+    decider: Decider | None = None
 
     async def send(self, path: str, data: Any, **options: Any) -> tuple[int, str]:
         url = f"https://127.0.0.1:{self.server.port}{path}"
@@ -114,7 +114,7 @@ async def webhooks(
     trust = ssl.create_default_context(cadata=issued.authorities.decode())
     try:
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
-            running = Webhooks(server, cache, metrics, session, trust, decider)
+            running = Webhooks(server, cache, metrics, session, trust, decider=decider)
             yield running
     finally:
         await server.stop()

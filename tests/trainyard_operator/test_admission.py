@@ -384,6 +384,7 @@ def test_policies_that_have_changed_count_from_the_next_request_on() -> None:
         async with FakeApi().client() as client, webhooks(client, policies=small) as hooks:
             job = objects.trainjob(trainer={"numNodes": 4})
             before = await hooks.ask(f"{POLICIES}trainjob", job)
+            assert hooks.decider is not None
             hooks.decider.hold_to(large)
             after = await hooks.ask(f"{POLICIES}trainjob", job)
         assert "must be at most 2 on this platform, is 4" in denial(before)[1]

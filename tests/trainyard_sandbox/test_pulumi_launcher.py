@@ -33,8 +33,8 @@ HERE = {"PULUMI_OPTION_CONFIG_FILE": OWN}
 def test_another_stack_does_not_get_the_stack_file_of_the_sandbox(arguments: list[str]) -> None:
     assert refusal(arguments, HERE, OWN) == (
         "This sandbox has only the stack 'sandbox', and Pulumi would use its file for 'prod' too. "
-        "To try the other file on this sandbox: pulumi ... --stack sandbox --config-file "
-        "stacks/Pulumi.prod.yaml"
+        "To try the other one on a sandbox of its own: trainyard sandbox up --name prod, then "
+        "trainyard sandbox exec --name prod --stack prod -- make preview STACK=prod"
     )
 
 

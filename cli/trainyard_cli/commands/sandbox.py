@@ -213,15 +213,21 @@ def execute(
         typer.Option(help="User to run it as, with that user's rights; by default an administrator."),
     ] = None,
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="That user's namespace.")] = "default",
+    stack: Annotated[
+        str | None,
+        typer.Option(help="A stack of your own to try on it, without its cloud.", metavar="NAME"),
+    ] = None,
 ) -> None:
     """Run a command that uses the sandbox.
 
-    It gets the sandbox's kubectl, Pulumi backend and kubeconfig.
+    It gets the sandbox's kubectl, Pulumi backend and kubeconfig. With --stack, Pulumi reads a copy of
+    that stack's file that fits the sandbox: its pools are simulated, and images are the sandbox's.
 
     Example: trainyard sandbox exec -- pulumi up --stack sandbox
+    Example: trainyard sandbox exec --name prod --stack prod -- make preview STACK=prod
     Example: trainyard sandbox exec --user ada --namespace team-a -- kubectl get trainjobs
     """
-    environment = {**os.environ, **Sandbox(Instance(name)).environment(user, namespace)}
+    environment = {**os.environ, **Sandbox(Instance(name)).environment(user, namespace, site=stack)}
     try:
         os.execvpe(command[0], command, environment)  # noqa: S606 (this is what exec is for)
     except FileNotFoundError:
