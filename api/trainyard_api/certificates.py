@@ -26,7 +26,7 @@ def new_key() -> ec.EllipticCurvePrivateKey:
 
 
 def key_of(pem: bytes) -> ec.EllipticCurvePrivateKey:
-    """The key in a PEM text. Raises `ValueError` or `TypeError` if it holds no elliptic-curve key."""
+    """The key in a PEM text. Raises `ValueError` or `TypeError` if it is not an elliptic-curve key."""
     key = serialization.load_pem_private_key(pem, password=None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise TypeError("not an elliptic-curve key")
@@ -65,9 +65,9 @@ def authority(
     Args:
         name: The subject.
         public_key: Its key.
-        issuer: The subject of who signs.
-        issuer_key: The key of who signs.
-        valid: From when until when.
+        issuer: The subject of the signer.
+        issuer_key: The key of the signer.
+        valid: Start and end of the validity.
         path_length: How many authorities may follow below it; None: any number.
     """
     builder = _builder(name, public_key, issuer, issuer_key, valid=valid, is_authority=True)
@@ -90,9 +90,9 @@ def leaf(
     Args:
         name: The subject.
         public_key: Its key.
-        issuer: The subject of who signs.
-        issuer_key: The key of who signs.
-        valid: From when until when.
+        issuer: The subject of the signer.
+        issuer_key: The key of the signer.
+        valid: Start and end of the validity.
         usages: `SERVER`, `CLIENT` or both.
         hosts: DNS names and IP addresses of the server.
     """

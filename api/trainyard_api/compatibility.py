@@ -1,4 +1,4 @@
-"""Which versions work together: what `compatibility.yaml` says, as refusals and as a page.
+"""Versions that work together: the data of `compatibility.yaml`, as refusals and as a page.
 
 `make generate` writes the page that is checked in; a test fails when the two differ.
 """
@@ -30,7 +30,7 @@ to fail.
 
 
 class Standing(StrEnum):
-    """What is known of a pair."""
+    """The compatibility of a pair of versions."""
 
     UPSTREAM = "upstream"
     SEEN = "seen"
@@ -48,7 +48,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Table:
-    """Everything that is known."""
+    """The content of `compatibility.yaml`."""
 
     names: Mapping[str, str]
     pairs: Sequence[Pair]
@@ -56,7 +56,7 @@ class Table:
     @classmethod
     @cache
     def read(cls) -> "Table":
-        """What `compatibility.yaml` says."""
+        """The parsed `compatibility.yaml`."""
         text = files(__package__).joinpath("compatibility.yaml").read_text(encoding="utf-8")
         document: dict[str, Any] = yaml.safe_load(text)
         return cls(document["names"], [_pair(dict(entry)) for entry in document["pairs"]])
@@ -71,7 +71,7 @@ class Table:
             yield problem
 
     def refused(self, versions: Mapping[str, str]) -> Iterator[tuple[tuple[str, str], str]]:
-        """Every two parts that do not work together, and the sentence that says so; see `problems`."""
+        """The pairs of parts that do not work together, each with its sentence; see `problems`."""
         for first, second in combinations(sorted(versions), 2):
             pairs = [pair for pair in self.pairs if set(pair.parts) == {first, second}]
             used = {first: minor(versions[first]), second: minor(versions[second])}
@@ -104,7 +104,7 @@ class Table:
 
 
 def minor(version: str) -> str:
-    """`v0.19.0` and `0.19` as `0.19`; what is not a version, unchanged."""
+    """`v0.19.0` and `0.19` as `0.19`; other texts unchanged."""
     match = _MINOR.fullmatch(version)
     return match[1] if match else version
 

@@ -1,4 +1,4 @@
-"""What the fields of settings say about themselves: the strings below them.
+"""Descriptions of the fields of settings: the strings below them.
 
 pydantic can take these as descriptions, but then reads the source of every
 model at each import, which was a quarter of the start of a command. Only the

@@ -27,7 +27,7 @@ from .json_types import Json
 
 MAX_BYTES: Final = 3 * 2**20
 MAX_ALIASED: Final = 2**20
-"""Characters that the aliases of a text may stand for."""
+"""Characters that all aliases of a text together may expand to."""
 MAX_DEPTH: Final = 50
 _ALIASES: Final = "the aliases of this text stand for more than 1 MiB: write out what you need of it"
 _NO_ALIASES: Final = "aliases are not allowed here: write out what the anchor stands for"
@@ -35,7 +35,7 @@ _ALIAS_INSIDE: Final = "an alias must not be inside what it stands for"
 _NO_OBJECT_TO_MERGE: Final = "a merge key (<<) takes an object, or a list of objects"
 _TOO_DEEP: Final = f"nested deeper than {MAX_DEPTH} levels"
 _VALUE: Final = 32
-"""Characters that a value takes in addition to its own: its key, and the indentation of both."""
+"""Additional characters per value: for its key, and the indentation of both."""
 _NO_OBJECT: Final = "a document must be an object"
 _NO_OBJECT_ITEM: Final = "an item of a List must be an object"
 _TOO_LARGE: Final = f"larger than {MAX_BYTES >> 20} MiB"
@@ -45,7 +45,7 @@ _NOT_CLOSED: Final = {
     "expected ',' or '}', but got '<stream end>'": "an object begins here, and no '}' closes it",
     "found unexpected end of stream": "a quoted text begins here, and no quote closes it",
 }
-"""What PyYAML says at the end of a text, and what we say where the value began."""
+"""PyYAML's messages at the end of a text, with our messages at the start of the value."""
 _WORDS: Final = tuple(
     (re.compile(pattern), words)
     for pattern, words in (
@@ -71,7 +71,7 @@ _WORDS: Final = tuple(
         (r"found undefined alias", "no anchor of this name is above this alias"),
     )
 )
-"""What PyYAML says, by how it begins, and what we say instead."""
+"""The beginnings of PyYAML's messages, with our messages instead."""
 
 _RESOLVERS: Final = (
     ("tag:yaml.org,2002:merge", re.compile("<<"), ["<"]),
@@ -96,7 +96,7 @@ _RESOLVERS: Final = (
 )
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _OCTAL: Final = re.compile(r"0[0-7]+")
-"""As YAML 1.1 writes octal numbers."""
+"""Octal numbers in YAML 1.1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class DocumentError(UserError, ValueError):
 
     @classmethod
     def of(cls, error: yaml.YAMLError, text: str, source: str) -> DocumentError:
-        """PyYAML's error with its place, without the words of parsers."""
+        """PyYAML's error with its place, in plain words."""
         if isinstance(error, yaml.reader.ReaderError):
             before = text[: error.position]
             place = Position(before.count("\n") + 1, len(before) - before.rfind("\n"))
@@ -159,7 +159,7 @@ class Document:
         return f"{self.source}:{self.line}"
 
     def position(self, steps: Iterable[str | int]) -> Position:
-        """Where the field at the end of the steps stands, or the nearest parent that exists."""
+        """The position of the field at the end of the steps, or of the nearest parent that exists."""
         place, node = Position(self.line, 1), self.node
         for step in steps:
             child = _child(node, str(step))
@@ -252,7 +252,7 @@ def _documents(loader: _Loader, source: str) -> Iterator[Document]:
 
 
 def _child(node: yaml.Node | None, step: str) -> tuple[yaml.Mark, yaml.Node] | None:
-    """Where an entry begins, and what it holds."""
+    """An entry's position, and its value."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if key.value == step:
@@ -264,7 +264,7 @@ def _child(node: yaml.Node | None, step: str) -> tuple[yaml.Mark, yaml.Node] | N
 
 
 def _merged(entries: Sequence[tuple[yaml.Node, yaml.Node]]) -> Iterator[tuple[yaml.Node, yaml.Node]]:
-    """The entries of an object with those of its merge keys: its own win, then those of the first."""
+    """The entries of an object and its merge keys: its own take precedence, then those of the first."""
     own = [(key, value) for key, value in entries if key.tag != _MERGE]
     taken = {key.value for key, _ in own if isinstance(key, yaml.ScalarNode)}
     yield from own
@@ -282,7 +282,7 @@ def _merged(entries: Sequence[tuple[yaml.Node, yaml.Node]]) -> Iterator[tuple[ya
 class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 (PyYAML's own attribute)
     most_copied: ClassVar[int] = MAX_ALIASED
-    """What aliases may stand for, as `_VALUE` counts it."""
+    """The size of expanded aliases, as `_VALUE` counts it."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
@@ -310,7 +310,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def _written_out(self, anchored: yaml.Node) -> yaml.Node:
-        """A copy of what an alias stands for."""
+        """A copy of an alias's value."""
         mark = self.get_event().start_mark  # type: ignore[no-untyped-call]
         if anchored.end_mark is None:
             raise yaml.composer.ComposerError(None, None, _ALIAS_INSIDE, mark)

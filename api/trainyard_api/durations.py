@@ -1,8 +1,7 @@
 """Durations as people write them: `90s`, `1h30m`, `7d`.
 
 Go's notation, which Kubernetes' configurations have, with days and without
-fractions. Called by whoever reads settings and annotations, and by whoever
-says how long something took.
+fractions. Used to read settings and annotations, and to print how long something took.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _LONGEST: Final = 100 * 365 * 86400
 
 
 def seconds(text: object) -> float:
-    """The seconds of a duration. Raises ValueError for what is not one or is above 100 years."""
+    """The seconds of a duration. Raises ValueError if it is invalid or above 100 years."""
     if isinstance(text, str) and len(text) <= 40 and _WHOLE.fullmatch(text):
         total = sum(int(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
         if total <= _LONGEST:

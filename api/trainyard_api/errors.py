@@ -29,12 +29,12 @@ class UserError(Exception):
 
     @property
     def shown(self) -> str:
-        """The text as a terminal may have it: its own lines, and nothing in them that controls one."""
+        """The text made safe for a terminal: line breaks stay, control characters go."""
         return "\n".join(map(printable, str(self).split("\n")))
 
 
 class ErrorType(StrEnum):
-    """What is wrong with a field; the value is how Kubernetes prints it."""
+    """Kind of a field error; the value is how Kubernetes prints it."""
 
     DUPLICATE = "Duplicate value"
     FORBIDDEN = "Forbidden"
@@ -68,7 +68,7 @@ class FieldPath:
         return FieldPath(f"{self.text}[{position}]")
 
     def key(self, name: str) -> FieldPath:
-        """The map entry of that key; of a key that is too long for Kubernetes, as much as it allows."""
+        """The map entry of that key; a key that is too long for Kubernetes is cut."""
         return FieldPath(f"{self.text}[{name[:LONGEST_KEY]}]")
 
     @property
@@ -91,7 +91,7 @@ _STEP = re.compile(rf"\[([^\]]{{0,{LONGEST_KEY}}}+)\]|([^.\[\]]+)")
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing that is wrong with one field.
+    """An error in one field.
 
     `value` is the offending JSON value; it is printed for the types where
     Kubernetes prints it and ignored for the others.

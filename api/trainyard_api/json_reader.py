@@ -119,7 +119,7 @@ def boolean(value: Any, path: FieldPath) -> bool:
 
 
 def require_shallow(value: Any, path: FieldPath) -> None:
-    """Refuse what is nested deeper than `MAX_DEPTH`, without recursion."""
+    """Refuse a value that is nested deeper than `MAX_DEPTH`, without recursion."""
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [child for item in level for child in _children(item) if type(child) not in _SCALARS]
@@ -149,7 +149,7 @@ _OBJECTS = (dict, Mapping)
 """`dict` comes first, because that check is quick."""
 _HOLDERS = (*_OBJECTS, list, tuple)
 _SCALARS = frozenset({str, int, float, bool, type(None)})
-"""What holds no other values. Looking a type up is five times as fast as `isinstance` with a `Mapping`."""
+"""Types of scalars. Looking a type up is five times as fast as `isinstance` with a `Mapping`."""
 
 
 def _children(value: Any) -> Iterable[Any]:

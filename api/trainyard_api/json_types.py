@@ -1,4 +1,4 @@
-"""Types of what JSON and YAML hold, before anything has checked it."""
+"""Types of unchecked JSON and YAML."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ Json = Mapping[str, Any]
 JsonValue = Any
 """Any value: an object, a list, a text, a number, a truth value or null."""
 Manifest = dict[str, Any]
-"""An object of Kubernetes that is being made."""
+"""A manifest under construction."""

@@ -29,12 +29,12 @@ _ROOT: Final = FieldPath()
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """How the fields of one object merge; a field that is not named merges plainly."""
+    """How the fields of one object merge; fields that are not listed merge as plain JSON."""
 
     fields: Mapping[str, Schema] = field(default_factory=dict)
     """Schemas of the fields, for objects and for the elements of lists."""
     merge_keys: Mapping[str, str] = field(default_factory=dict)
-    """List fields whose elements are matched, and by which of their fields."""
+    """List fields whose elements are merged, with their merge key."""
 
 
 def strategic_merge(live: Json, patch: Json, schema: Schema, path: FieldPath = _ROOT) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def _ordered(
 
 
 def _keys(items: Sequence[Any], key: str, path: FieldPath) -> list[Any]:
-    """What each item is matched by; quick for valid items, because lists may be very long."""
+    """The merge key of each item; fast for valid items, because lists may be very long."""
     try:
         keys = [item[key] for item in items]
         if None not in keys:
@@ -161,7 +161,7 @@ def _retained(live: Json, patch: Json, path: FieldPath) -> dict[str, Any]:
 
 
 def _new_value(value: Any) -> Any:
-    """What the patch adds where there was nothing: without nulls and directives."""
+    """The patch as a new value: without nulls and directives."""
     if type(value) in _HASHABLE or value is None:
         return value
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Text of strangers, made safe to show: nothing in it controls a terminal. Pure."""
+"""Makes untrusted text safe to print: it cannot control a terminal. Pure."""
 
 from __future__ import annotations
 

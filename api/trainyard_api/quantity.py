@@ -1,6 +1,6 @@
 """Kubernetes quantities: `500m`, `1.5Gi`, `2`, `12e6`.
 
-Called by whoever compares, adds or prints resources. Numbers are accepted
+Used to compare, add and print resources. Numbers are accepted
 besides text, because the Kubeflow SDK sends `2.0`. The printed form is the
 canonical one of `k8s.io/apimachinery/pkg/api/resource`: no fraction, the
 largest suffix that needs none, in the notation that the value was given in.
@@ -20,7 +20,7 @@ _MAX: Final = (2**63 - 1) * NANO
 _MAX_LENGTH: Final = 64
 _MAX_EXPONENT: Final = 200
 _REMEMBERED: Final = 4096
-"""Parsed quantities that are kept: manifests repeat the same few again and again."""
+"""Size of the cache of parsed quantities: manifests repeat the same few."""
 
 _PATTERN = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))"
@@ -32,7 +32,7 @@ _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 class Notation(StrEnum):
-    """How a quantity was written, and therefore is printed."""
+    """Notation in which a quantity was written and is printed."""
 
     DECIMAL = "DecimalSI"
     BINARY = "BinarySI"

@@ -11,7 +11,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Buckets(Generic[K]):
-    """`qps` a second in the long run and `burst` at once, for each key.
+    """A rate limit per key: `qps` per second on average, `burst` at once.
 
     At most `most` keys are remembered, each as a digest of its text, because a caller may choose a long
     one; the key unused for the longest is forgotten first.
@@ -27,7 +27,7 @@ class Buckets(Generic[K]):
         self._left: dict[bytes, tuple[float, float]] = {}  # tokens, and when that was
 
     def take(self, key: K) -> float:
-        """Take one for the key; returns 0, or the seconds after which there is one again."""
+        """Take a token for the key; returns 0, or the seconds until there is a token."""
         now = self._clock()
         digest = hashlib.blake2b(repr(key).encode(errors="surrogatepass"), digest_size=16).digest()
         left, at = self._left.pop(digest, (float(self._burst), now))

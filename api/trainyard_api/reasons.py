@@ -1,4 +1,4 @@
-"""Why something is as it is, in one word: the reasons of conditions, events and explain.
+"""Reasons of conditions, events and explain, in one word each.
 
 Stable: people and programs look for them. Called by the operator, which writes
 them to TrainJobs, and by explain, which finds the rest.
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Of a TrainJob's conditions `Blocked` and `Failed`, of our events, and of what explain finds."""
+    """Reasons of the conditions `Blocked` and `Failed`, of our events, and of explain's findings."""
 
     DELETING = "BeingDeleted"
     MANAGED_ELSEWHERE = "ManagedElsewhere"

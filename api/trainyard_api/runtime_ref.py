@@ -1,4 +1,4 @@
-"""Which runtime a TrainJob names, with the defaults of its CRD's schema.
+"""A TrainJob's reference to its runtime, with the defaults of the CRD's schema.
 
 The operator, explain and the rules call it. A value of the wrong type counts as
 absent.
@@ -18,14 +18,14 @@ class RuntimeRef(NamedTuple):
     group: str
     kind: str
     name: str
-    """Empty where none is named."""
+    """The runtime's name; empty if there is none."""
 
     def namespace(self, of_trainjob: str) -> str | None:
         """The runtime's namespace, for a TrainJob in that namespace; None for a cluster-scoped runtime."""
         return of_trainjob if self.kind == names.TRAINING_RUNTIME else None
 
     def shown(self) -> dict[str, str]:
-        """As field errors show it: in Trainer's order of fields."""
+        """The reference as field errors print it, in Trainer's order of fields."""
         return {"name": self.name, "apiGroup": self.group, "kind": self.kind}
 
 

@@ -1,4 +1,4 @@
-"""Secrets that are known by their form, wherever they stand: parts of regular expressions.
+"""Secrets that are recognized by their form: parts of regular expressions.
 
 Called by the rule `secrets-by-reference`, and by what removes secrets from text.
 """
@@ -9,6 +9,6 @@ TOKENS: Final = (
     r"hf_[A-Za-z0-9]{30,}|(?:AKIA|ASIA)[A-Z0-9]{16}|gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22,}"
     r"|glpat-[\w-]{20}|xox[abprs]-[\w-]{10,}|sk-[A-Za-z0-9_-]{32,}"
 )
-"""Of Hugging Face, AWS, GitHub, GitLab, Slack and OpenAI; each begins at the boundary of a word."""
+"""Tokens of Hugging Face, AWS, GitHub, GitLab, Slack and OpenAI; each begins at a word boundary."""
 PRIVATE_KEY: Final = "-----BEGIN [A-Z ]*PRIVATE KEY-----"
-"""The line with which one begins."""
+"""The first line of a private key."""

@@ -15,12 +15,12 @@ from typing import Final
 LONGEST: Final = 64
 """Characters of a name that are compared."""
 MOST: Final = 100
-"""Names that one is compared with."""
+"""Names to compare with."""
 SIMILAR: Final = 0.6
 
 
 def nearest(name: str, allowed: Iterable[str], *, least: float = SIMILAR) -> str | None:
-    """The allowed name that is most like it; None if none is similar enough, which is `least`, of 1."""
+    """The most similar allowed name; None if no similarity reaches `least` (0 to 1)."""
     beginnings = {one[:LONGEST]: one for one in islice(allowed, MOST)}
     close = get_close_matches(name[:LONGEST], beginnings, n=1, cutoff=least)
     return beginnings[close[0]] if close else None

@@ -1,7 +1,7 @@
-"""Settings that people write: closed models, and sentences about what is wrong in them.
+"""Strict models of settings, and sentences about mistakes in them.
 
 Called by the platform for stack files and by the operator for its
-configuration file, so that both say the same about the same mistake. A
+configuration file, so that both report the same mistake in the same words. A
 sentence names what is allowed and the nearest right name; the caller adds the
 place.
 """
@@ -48,7 +48,7 @@ class StrictModel(BaseModel):
 def sentences(
     error: ValidationError, model: type[BaseModel], patterns: Mapping[str, str] | None = None
 ) -> Iterator[tuple[Location, str]]:
-    """For each problem its location and what is wrong there.
+    """For each problem, its location and a sentence.
 
     `model` is what was validated; `patterns` has words for regular expressions.
     """

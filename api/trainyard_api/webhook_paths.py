@@ -1,6 +1,6 @@
 """The paths of the webhooks: Trainer's, and two of our own in its form.
 
-The operator serves them; whoever has an API server call them names them. A path
+The operator serves them; the webhook configurations name them. A path
 that ends with a hyphen is followed by the kind in lower case.
 """
 

@@ -1,7 +1,7 @@
-"""Reads a tar archive that a stranger sends, piece by piece: what is in it, and where that may go.
+"""Reads an untrusted tar archive piece by piece: its members, and their paths below the target.
 
-Called by `trainyard cp`. Whoever sends it may be hostile: nothing is kept
-beyond a header and the name that follows it, and a name leads nowhere else. Pure.
+Called by `trainyard cp`. The sender may be hostile: only a header and the name after it are kept, and a name
+cannot lead out of the target. Pure.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from trainyard_api.printable import clean
 
 _BLOCK: Final = tarfile.BLOCKSIZE
 _LONGEST: Final = 64 * 1024
-"""Bytes of what an archive says of a member beside its header, such as a long name."""
+"""Bytes of a member's further attributes after its header, such as a long name."""
 _LARGEST: Final = 2**63 - 1
 _DIGITS: Final = 19
 _FILES: Final = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
 _ATTRIBUTES: Final = frozenset({"path", "linkpath", "size"})
-"""What is read of a pax header; the rest of it is not kept."""
+"""Attributes that are read from a pax header; others are dropped."""
 _SPARSE: Final = "GNU.sparse"
 """How the attributes of a file with holes begin."""
 _RECORDS: Final = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE)
@@ -38,7 +38,7 @@ _EMPTY: Final = (
 
 
 class Kind(StrEnum):
-    """What a member is."""
+    """Type of a member."""
 
     FILE = "file"
     FOLDER = "folder"
@@ -49,7 +49,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What an archive says of a member."""
+    """A member of an archive."""
 
     name: str
     kind: Kind
@@ -72,13 +72,13 @@ class Reader:
         self._padding = 0
         self._long: dict[str, str] = {}
         self.is_whole = False
-        """Whether its end has come."""
+        """Whether the archive has ended."""
 
     def feed(self, piece: bytes) -> Iterator[Member | bytes]:
-        """What comes with this piece: members, and after each file what is in it.
+        """The content of this piece: members, and after each file its bytes.
 
         Raises:
-            UserError: It is no archive, or none that `tar` would send.
+            UserError: It is not an archive that `tar` would send.
         """
         at = 0
         while at < len(piece) and not self.is_whole:
@@ -104,7 +104,7 @@ class Reader:
                     yield member
 
     def _next(self) -> Member | None:
-        """Take the header; the member that it is of, unless it says something of the next one."""
+        """Read a header; returns its member, unless it has attributes of the next one."""
         header, self._header = self._header, b""
         if not any(header):
             self.is_whole = True
@@ -169,7 +169,7 @@ def _text(name: bytes) -> str:
 
 
 def _attributes(record: bytes) -> Iterator[tuple[str, str]]:
-    """Those of a pax header: `11 path=abc` and a line feed each, the number that of its bytes."""
+    """The records of a pax header: each `11 path=abc` with a line feed; the number counts its bytes."""
     at = 0
     while at < len(record):
         space = record.find(b" ", at, at + _DIGITS)
@@ -183,14 +183,14 @@ def _attributes(record: bytes) -> Iterator[tuple[str, str]]:
 
 
 def below(name: str, base: str) -> tuple[str, ...]:
-    """The path of a member below what was asked for, in parts; empty for that itself.
+    """The path of a member below the requested path, in parts; empty for the requested path itself.
 
     Args:
         name: As the archive has it.
-        base: What was asked for: one name, or `.`.
+        base: The requested path: one name, or `.`.
 
     Raises:
-        UserError: It leads elsewhere: no `tar` would send that.
+        UserError: It leads out of the target, which `tar` never sends.
     """
     parts = tuple(part for part in name.split("/") if part not in ("", "."))
     inside = parts if base == "." else parts[1:]

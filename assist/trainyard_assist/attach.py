@@ -1,7 +1,6 @@
-"""What `trainyard attach` says of a TrainJob as it goes: its states, and the exit code of its end. Pure.
+"""The output of `trainyard attach` about a TrainJob: its states, and the exit code of its end. Pure.
 
-Decides nothing anew: the state is what the operator writes into the TrainJob,
-and what it waits for is what `explain` says of it.
+It makes no decisions: the operator writes the state into the TrainJob, and `explain` finds what it waits for.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def is_explained(row: jobs.Row) -> bool:
 
 
 def line(row: jobs.Row, now: datetime, diagnosis: Diagnosis | None = None) -> str:
-    """Where the TrainJob stands, and what it waits for.
+    """The state of the TrainJob, and what it waits for.
 
     Args:
         row: What was seen of it.
@@ -51,7 +50,7 @@ def line(row: jobs.Row, now: datetime, diagnosis: Diagnosis | None = None) -> st
 
 
 def mark(row: jobs.Row, diagnosis: Diagnosis | None = None, position: int | None = None) -> tuple[Any, ...]:
-    """What has to change before the line is worth saying again: not each node, each percent, each second.
+    """Values that print the line again when they change: not each node, each percent, each second.
 
     `position`: its place in its queue.
     """

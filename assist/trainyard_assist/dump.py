@@ -1,4 +1,4 @@
-"""What goes into the archive for support: the objects around a TrainJob, and what is said of them. Pure.
+"""The archive for support: the objects around a TrainJob, and explain's answer. Pure.
 
 Called by `trainyard dump`, which reads the cluster. Each file is without what
 looks like a secret (`redaction`); Secrets and ConfigMaps are in none.
@@ -25,11 +25,11 @@ READ_IT: Final = "Read it before you send it: no program knows every secret."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What was seen of a TrainJob, as the API server returns it."""
+    """The observed objects of a TrainJob, as the API server returns them."""
 
     observation: Observation
     events: Sequence[Json] = ()
-    """Those of the namespace, of which the TrainJob's are kept."""
+    """Events of the namespace; only the TrainJob's are kept."""
     local_queue: Json | None = None
     cluster_queue: Json | None = None
     revision: Json | None = None
@@ -75,7 +75,7 @@ def text(path: str, lines: str) -> File:
 
 
 def events(seen: Seen) -> Iterator[Json]:
-    """Those about the TrainJob and what was made for it, the oldest first."""
+    """Events about the TrainJob and its objects, the oldest first."""
     observation = seen.observation
     about = (
         observation.trainjob,
@@ -98,7 +98,7 @@ def events(seen: Seen) -> Iterator[Json]:
 def contents(
     seen: Seen, job: str, created: datetime, files: Mapping[str, int], unread: Mapping[str, str]
 ) -> File:
-    """What is in the archive, for programs.
+    """Contents of the archive, for programs.
 
     Args:
         seen: What was seen.
@@ -125,7 +125,7 @@ def contents(
 def about(
     seen: Seen, job: str, created: datetime, files: Mapping[str, int], unread: Mapping[str, str]
 ) -> File:
-    """The same for people: what is in the archive, what is not, and what to do before sending it."""
+    """Contents of the archive for people: what is missing, and what to do before sending it."""
     lines = [
         f"TrainJob {job}, collected by `trainyard dump` on {created:%Y-%m-%d %H:%M:%S} UTC.",
         "",
@@ -145,7 +145,7 @@ def about(
 
 
 def _claims(observation: Observation) -> list[Json]:
-    """Those that its pods mount: the namespace may have others."""
+    """The claims that its pods mount: the namespace may have others."""
     mounted = {
         read.text(volume, "persistentVolumeClaim", "claimName")
         for pod in observation.pods

@@ -1,8 +1,8 @@
 """TrainJobs as rows: what runs, what waits and where in its queue, what has ended.
 
 Called by `trainyard jobs`, which reads the cluster with the rights of its
-user. Decides nothing anew: the state is what the operator writes into the
-TrainJob, and the place in a queue is what `explain` says of it. Pure.
+user. It makes no decisions: the operator writes the state into the TrainJob, and `explain` finds the place
+in a queue. Pure.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ENDED: Final = frozenset({State.COMPLETE, State.FAILED})
 _LONGEST: Final = 64
 """Characters of a word in the status, which others than the operator may have written."""
 _LAST: Final = 2**31
-"""Where in its queue somebody is of whom nobody knows it."""
+"""The place in a queue if it is unknown."""
 
 Key = tuple[str, str]
 """Namespace and name."""
@@ -39,7 +39,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What there is to say of a TrainJob in one line."""
+    """One row about a TrainJob."""
 
     namespace: str
     name: str
@@ -51,9 +51,9 @@ class Row:
     queue: str = ""
     """The LocalQueue that holds it or its JobSet; empty for none."""
     place: QueuePlace | None = None
-    """Where it waits in its queue."""
+    """Its place in the queue."""
     gpus: int | None = None
-    """Those of all its nodes; None if neither it nor its Workload says."""
+    """GPUs of all its nodes; None if unknown."""
     progress: int | None = None
     """Percent, as the job reports it."""
     ends: datetime | None = None
@@ -154,7 +154,7 @@ def _as_the_operator_sees_it(trainjob: Json, status: Json) -> model.TrainJob:
 
 
 def _gpus(trainjob: Json, workload: Json | None, nodes: str) -> int | None:
-    """What its Workload asks for; without one, what the TrainJob itself says, if it does."""
+    """The request of its Workload; without one, the TrainJob's own request, if any."""
     try:
         if (asks := _asks(workload)) is not None:
             return asks

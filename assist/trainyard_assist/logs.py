@@ -1,8 +1,8 @@
 """The logs of all ranks of a TrainJob as one: each line once, in the order of time.
 
 Called by `trainyard logs`, which reads them as the API server sends them, with
-timestamps, and by `run --local` for what its processes print. Whoever writes a
-log may be hostile: a line has an end, and nothing in it controls a terminal.
+timestamps, and by `run --local` for what its processes print. The author of a log may be hostile: lines are
+bounded, and cannot control a terminal.
 Pure.
 """
 
@@ -35,7 +35,7 @@ _STAMP: Final = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z
 """How the kubelet dates a line, in the time zone of its node."""
 
 _NO_LOG: Final = b"unable to retrieve container logs for "
-"""What the kubelet answers, without a date, in place of the log of a container that is no longer there."""
+"""The kubelet's answer, without a date, instead of the log of a deleted container."""
 _EPOCH: Final = 1970
 _TO_THE_SECOND: Final = len("2026-01-01T10:00:00")
 
@@ -45,7 +45,7 @@ Of = TypeVar("Of")
 
 
 class Log:
-    """What has been read of one run of a container, of whose log more comes in pieces.
+    """The read part of the log of one run of a container, which arrives in pieces.
 
     `start` is the time from which on it is read (`2026-01-01T00:00:00Z`), empty for its beginning;
     `only_end`: whether the first lines are not its first ones, and none before them is wanted.
@@ -182,7 +182,7 @@ def _shown(line: str) -> str:
 
 
 class Output:
-    """What has been read of the output of a process on this machine, of which more comes in pieces."""
+    """The read part of the output of a process on this machine, which arrives in pieces."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -232,7 +232,7 @@ class Place:
 
 
 def label(place: Place, jobs: Iterable[str]) -> str:
-    """What its lines are marked with: its number, where all ranks are of one ReplicatedJob.
+    """The mark before its lines: its number, if all ranks are of one ReplicatedJob.
 
     Args:
         place: The pod's.

@@ -21,20 +21,20 @@ from trainyard_operator.core.build.resources import pod_requests
 from .explain import read
 
 NO_POOL: Final = "-"
-"""Where nodes are that belong to no pool."""
+"""Name for nodes without a pool."""
 NOT_READY: Final = "NotReady"
 CORDONED: Final = "Cordoned"
 _CORDON: Final = "node.kubernetes.io/unschedulable"
 _PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 _KEEPS_OUT: Final = {NOT_READY, CORDONED, "DiskPressure", "PIDPressure", "NetworkUnavailable"}
-"""What Kubernetes taints a node for. Pods with requests tolerate MemoryPressure."""
+"""Conditions for which Kubernetes taints a node. Pods with requests tolerate MemoryPressure."""
 _LONGEST: Final = 200
 """Characters of what a kubelet says, at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sick:
-    """What keeps jobs from a node, or makes it less than it was."""
+    """A defect of a node that blocks jobs or reduces its resources."""
 
     node: str
     pool: str
@@ -50,10 +50,10 @@ class Amount:
     """A resource of a pool's nodes, in billionths."""
 
     total: int = 0
-    """What its nodes have for pods, the sick ones too."""
+    """Resources of its nodes for pods, unhealthy nodes included."""
     used: int = 0
     free: int = 0
-    """What is not used, of the nodes that take pods."""
+    """Unused resources of the nodes that accept pods."""
     by: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     """What each namespace uses."""
 
@@ -67,7 +67,7 @@ class Pool:
     ready: int = 0
     """Those that take pods."""
     accelerators: set[str] = field(default_factory=set)
-    """What the labels of its nodes say."""
+    """Accelerators in the labels of its nodes."""
     resources: defaultdict[str, Amount] = field(default_factory=lambda: defaultdict(Amount))
     sick: list[Sick] = field(default_factory=list)
 

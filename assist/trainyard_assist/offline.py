@@ -70,7 +70,7 @@ def inside(outer: Json, is_ours: IsOurs = _is_ours) -> str:
 
     Args:
         outer: The object; the items of a List are no part of it.
-        is_ours: Whether an object would be looked at if it stood alone.
+        is_ours: Whether an object would be checked in a document of its own.
     """
     kind = next((value["kind"] for value in _within(outer) if is_ours(value)), None)
     if kind is None:

@@ -1,8 +1,8 @@
 """Removes secrets from objects and logs before somebody sends them away. Pure.
 
 Called by `trainyard dump`. docs/data-scientists.md says what it removes. It
-goes by names and forms, so it removes too much rather than too little, and
-still no program knows every secret: whoever sends the result reads it first.
+goes by names and forms, so it removes too much rather than too little, but no program knows every secret:
+read the result before you send it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trainyard_api import secret_forms
 from trainyard_api.json_types import JsonValue
 
 REMOVED: Final = "(removed)"
-"""What stands in the place of a secret."""
+"""The replacement of a secret."""
 DEEPEST: Final = 64
 """Levels of an object; what is nested deeper is removed."""
 
@@ -35,7 +35,7 @@ _WORD: Final = (
 )
 """How the name of a secret ends in text; more names than these are words of a log."""
 _VALUE: Final = r"""(?!\(removed\))(?:"(?:[^"\\\n]|\\.)*+"?|'[^'\n]*+'?|\\{1,3}"[^"\n]*+"?|[^\s"'&]++)"""
-"""What follows the name: in quotes, or to the next space; not what is removed already."""
+"""The value after the name: in quotes, or to the next space, unless already removed."""
 _FIELD: Final = re.compile(rf"(?:{_WORD})\Z")
 _OPTION: Final = rf"(?<![A-Za-z0-9_-])--?[A-Za-z0-9_-]{{0,40}}?(?:{_WORD})"
 """An option of a command whose value follows."""
@@ -63,13 +63,13 @@ _LINE: Final = tuple(
         ),
     )
 )
-"""What is removed from a line, by turns: headers, addresses, arguments, settings, and what has a form."""
+"""Expressions to remove from a line, in order: headers, addresses, arguments, settings, and known forms."""
 _HINTS: Final = (
     *("authorization", "bearer", "cookie", "credential", "key", "pass", "pwd", "secret", "sig=", "signature"),
     *("token", "://", "aiza", "akia", "asia", "eyj", "gho_", "ghp_", "ghr_", "ghs_", "ghu_", "github_pat_"),
     *("glpat-", "hf_", "sk-", "xox"),
 )
-"""Of which one is in each line that has a secret: most lines have none, and Python sees that at once."""
+"""Substrings of every line with a secret: most lines have none, which is fast to check."""
 
 
 def text(of: str) -> str:

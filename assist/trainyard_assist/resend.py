@@ -4,8 +4,8 @@ Called by `trainyard retry`. Of what stands in a TrainJob, the API server, Kueue
 and the operator's webhooks add these, and would add them again: metadata such
 as the uid, `status`, `spec.managedBy` and `spec.suspend` where they are the
 defaults, Kueue's entry in `spec.runtimePatches`, the times of these patches,
-and the gate of a job that is sent suspended. The queue and the priority stay
-in the labels, whoever has chosen them: the job returns to where it was. Pure.
+and the gate of a job that is sent suspended. The queue and the priority stay in the labels: the job returns
+to its old queue. Pure.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def manifest(trainjob: Json, name: str | None = None) -> Manifest:
 
 
 def refusal(trainjob: Json, name: str | None = None) -> str:
-    """Why it cannot be sent again, what is said of it in a sentence; empty if it can be.
+    """Why it cannot be sent again, as the end of a sentence; empty if it can.
 
     Args:
         trainjob: It, as the API server has it.

@@ -1,4 +1,4 @@
-"""What the ranks of a TrainJob ask for and what they use, as far as somebody measures it.
+"""Requests and use of a TrainJob's ranks, as far as the cluster measures them.
 
 Called by `trainyard seff`, which reads the pods and their metrics with the
 rights of its user. What is used is what is used now: it advises only where
@@ -29,7 +29,7 @@ SETTLED: Final = 600.0
 TIGHT: Final = 0.95
 """The share of its memory limit from which on a container is close to its end."""
 SPARE: Final = 4
-"""Who asks for so many times as much memory as it uses asks for too much..."""
+"""A rank that requests this many times the memory that it uses requests too much..."""
 WORTH: Final = 2**30
 """... if so many bytes at least are left over."""
 _DIGITS: Final = 9
@@ -37,7 +37,7 @@ _SIZES: Final = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10), (""
 
 
 class Kind(StrEnum):
-    """What is asked for; the value names it in JSON."""
+    """Kind of resource; the value is its name in JSON."""
 
     CPU = "cpu"
     MEMORY = "memory"
@@ -46,12 +46,12 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Of one kind: cores, bytes or devices."""
+    """Request and use of one kind: cores, bytes or devices."""
 
     requested: float | None = None
-    """None: nothing is asked for, or nobody knows."""
+    """Requested amount; None: not requested, or unknown."""
     used: float | None = None
-    """None: nobody measures it."""
+    """Used amount; None: not measured."""
 
     @property
     def percent(self) -> int | None:
@@ -128,7 +128,7 @@ def total(of: Sequence[Rank]) -> dict[Kind, Amount]:
 
 
 def advice(of: Sequence[Rank]) -> list[str]:
-    """What is sure, a sentence each: who was killed for memory, is close to it, or asks for far too much."""
+    """Certain advice, in sentences: ranks killed for memory, close to the limit, or with large requests."""
     killed = [rank.label for rank in of if rank.killed]
     tight = [f"{rank.label} ({rank.tight} %)" for rank in of if rank.tight is not None and not rank.killed]
     sentences = []
@@ -167,7 +167,7 @@ def _ranks(labels: Sequence[str]) -> str:
 
 
 def _spare(of: Sequence[Rank], job: str, *, alone: int) -> list[str]:
-    """That all ranks of a ReplicatedJob ask for far more memory than they use, if they do."""
+    """Advice if all ranks of a ReplicatedJob request far more memory than they use."""
     memory = [rank.amounts.get(Kind.MEMORY, Amount()) for rank in of]
     least = min(amount.requested or 0.0 for amount in memory)
     used = [amount.used for amount in memory if amount.used is not None]
@@ -236,7 +236,7 @@ def _newest(pods: Iterable[Json]) -> dict[Place, Json]:
 
 
 def _planned(jobset: Json | None) -> dict[Place, Mapping[Kind, float]]:
-    """What each rank of the JobSet asks for, whether it has a pod or not."""
+    """The requests of each rank of the JobSet, with or without a pod."""
     planned: dict[Place, Mapping[Kind, float]] = {}
     for job in read.objects(jobset, "spec", "replicatedJobs"):
         template = read.at(job, "template", "spec")
@@ -248,7 +248,7 @@ def _planned(jobset: Json | None) -> dict[Place, Mapping[Kind, float]]:
 
 
 def _requests(spec: Any) -> dict[Kind, float]:
-    """What a pod asks for; a limit counts where there is no request. Nothing if nobody can tell."""
+    """The requests of a pod; a limit counts as request if there is none. Empty if unknown."""
     try:
         amounts = pod_requests({"template": {"spec": {"template": {"spec": spec}}}}, limits_count=True)
     except (AttributeError, KeyError, TypeError, ValueError):  # no pod, which an API server does not let in
@@ -265,7 +265,7 @@ def _requests(spec: Any) -> dict[Kind, float]:
 
 
 def _usage(metrics: Json | None) -> dict[str, Mapping[Kind, float]]:
-    """What each container of a pod uses."""
+    """The use of each container of a pod."""
     return {
         read.text(container, "name"): {
             kind: amount.nano / NANO

@@ -21,14 +21,14 @@ from .explain.text import duration, listed
 
 
 class Outcome(StrEnum):
-    """What became of a TrainJob."""
+    """Outcome for a TrainJob."""
 
     CANCELLED = "Cancelled"
     SUSPENDED = "Suspended"
     RESUMED = "Resumed"
     SENT = "Sent"
     UNCHANGED = "Unchanged"
-    """There was nothing to do."""
+    """Nothing to do."""
     REFUSED = "Refused"
     """It is not done, for the reason that the message has."""
     FAILED = "Failed"
@@ -37,7 +37,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of one TrainJob, in a sentence."""
+    """Outcome for one TrainJob, with a sentence."""
 
     namespace: str
     name: str
@@ -69,7 +69,7 @@ class Seen:
 
     @property
     def row(self) -> jobs.Row:
-        """What `trainyard jobs` says of it."""
+        """Its row in `trainyard jobs`."""
         return jobs.row(self.trainjob)
 
     @property
@@ -164,7 +164,7 @@ def is_sent_suspended(trainjob: Json) -> bool:
 
 
 def loss(seen: Seen, *, kept: bool = False) -> str:
-    """What it is doing, and what it loses by being stopped; one line.
+    """Its state, and its losses if it is stopped; one line.
 
     Args:
         seen: The TrainJob.
@@ -176,7 +176,7 @@ def loss(seen: Seen, *, kept: bool = False) -> str:
 
 
 def loses_something(seen: Seen) -> bool:
-    """Whether who deletes it loses more than what is said of how it ended."""
+    """Whether its deletion loses more than the record of how it ended."""
     return not seen.row.is_over or bool(volumes(seen) or seen.unseen)
 
 
@@ -230,7 +230,7 @@ def _losses(seen: Seen, *, kept: bool) -> Iterator[str]:
 
 
 def how_suspended(seen: Seen) -> str:
-    """What becomes of a TrainJob that is suspended now."""
+    """The effect of suspending a TrainJob now."""
     if running_since(seen) is not None:
         follows = "its pods are deleted, and its quota is free for others"
         follows = follows if seen.queue else "its pods are deleted"
@@ -242,5 +242,5 @@ def how_suspended(seen: Seen) -> str:
 
 
 def how_resumed(seen: Seen) -> str:
-    """What becomes of a TrainJob that is resumed now."""
+    """The effect of resuming a TrainJob now."""
     return f"is resumed: it waits for quota in queue {seen.queue}" if seen.queue else "is resumed"

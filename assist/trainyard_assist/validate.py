@@ -31,7 +31,7 @@ class NothingToValidateError(UserError, ValueError):
 def validate(
     given: Sequence[Document], catalog: Sequence[Document] = (), namespace: str = DEFAULT_NAMESPACE
 ) -> Answer:
-    """What admission would answer about the TrainJobs in `given`; without any, about the runtimes there.
+    """Admission's answer about the TrainJobs in `given`, or about the runtimes if there are none.
 
     Of two TrainJobs in one file, the second is the old object of an update. A
     runtime is looked up in `given` first, then in `catalog`; `namespace` is

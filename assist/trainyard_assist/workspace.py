@@ -49,7 +49,7 @@ _EVERYWHERE: Final = (
     f'{_UNPACK} {_OR_FAIL}\ncd {FOLDER}\nmpirun --map-by ppr:1:node sh -c "{_UNPACK}" {_OR_FAIL}\nexec "$@"\n'
 )
 _WRAPPERS: Final = tuple(("sh", "-c", script, "trainyard") for script in (_HERE, _EVERYWHERE))
-"""What comes before a TrainJob's own command."""
+"""The command before a TrainJob's own command."""
 
 _PACKAGES: Final = f"{FOLDER}/.trainyard-packages"
 """Where packages go for which the image has no place that its user may write to."""
@@ -137,7 +137,7 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """What is created for a TrainJob with a folder, in this order.
+    """Objects that are created for a TrainJob with a folder, in this order.
 
     A pod waits until a Secret that it mounts is there, and the Secret can only belong to what exists.
     """
@@ -391,7 +391,7 @@ def _jobs(manifest: Json, runtime: Json, wrapper: Sequence[str]) -> Iterator[str
 
 
 def _replicated_jobs(manifest: Json, runtime: Json) -> Sequence[Json]:
-    """Those of the JobSet that the operator would build."""
+    """Containers of the JobSet that the operator would build."""
     try:
         jobs: Sequence[Json] = offline.jobset(manifest, runtime)["spec"]["replicatedJobs"]
     except UnsupportedPolicyError as error:

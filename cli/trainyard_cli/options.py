@@ -40,7 +40,7 @@ DefaultNamespace = Annotated[
 Replace = Annotated[
     list[str] | None,
     typer.Option(
-        help="Objects with jobs or quotas that may be created anew and deleted: Kind/name or "
+        help="Objects with jobs or quotas that may be replaced: Kind/name or "
         "Kind/namespace/name, separated by spaces, or all. A stack that moves to another cluster: "
         "cluster.context, cluster.kubeconfig or both.",
         metavar="OBJECT",

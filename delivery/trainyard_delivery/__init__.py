@@ -1,4 +1,4 @@
-"""What a change of a stack does, and whether its cluster is what git says: pure.
+"""The effects of a change of a stack, and whether its cluster matches git: pure.
 
 `pulumi up` runs nothing of it. `drift` compares the cluster with git, `rollout`
 and `replacements` say what a preview or an update does, `impact` which TrainJobs

@@ -1,4 +1,4 @@
-"""What a change of a stack means beside the TrainJobs that it touches: whose rights change, and what stays.
+"""Effects of a change of a stack other than on TrainJobs: rights that change, and objects that stay.
 
 Called by `impact`, `report` and the preview of `rollout`, with an object that
 the stack asks for differently than before. Pure.
@@ -19,14 +19,14 @@ from .impact import NAMESPACE, ROLE_BINDING, Change, Verb
 _RIGHTS: Final = {
     tenants.DATA_SCIENTIST: "send, change, delete and see TrainJobs in {namespace}, and read their logs",
     tenants.VIEWER: "see TrainJobs in {namespace}, and read their logs",
-    tenants.FURTHER_RIGHTS: "do in {namespace} what the tenant's rights allow beside TrainJobs",
+    tenants.FURTHER_RIGHTS: "do in {namespace} what the tenant's rights allow in addition to TrainJobs",
 }
 """By the role that a binding gives."""
 _MOST: Final = 3
 
 
 def of(change: Change) -> tuple[str, ...]:
-    """What the change means, a sentence each; empty for most."""
+    """Effects of the change, a sentence each; empty for most objects."""
     if change.ref.kind == NAMESPACE and change.verb is Verb.LEFT and _is_tenants(change.before):
         return ("its TrainJobs, volume claims and Secrets stay in it: a tenant with another name gets none",)
     if change.ref.kind != ROLE_BINDING:

@@ -1,4 +1,4 @@
-"""What a change of stacks and runtimes does to existing TrainJobs: pure.
+"""Effects of changes of stacks and runtimes on existing TrainJobs: pure.
 
 Called by `trainyard impact` with what a stack asked for before and asks for
 now, and with the state of the cluster. Says for each TrainJob that a change
@@ -43,7 +43,7 @@ class Ref(NamedTuple):
 
 
 class Verb(StrEnum):
-    """What happens to an object."""
+    """The change of an object."""
 
     ADDED = "added"
     CHANGED = "changed"
@@ -100,18 +100,18 @@ class Job:
     """Pools on whose nodes it has pods."""
     priority_class: str = ""
     revision: str = ""
-    """Which content of its runtime it has; empty if that is not decided yet."""
+    """Revision of its runtime; empty if not decided yet."""
     requests: Mapping[str, str] = field(default_factory=dict)
-    """What it asks its queue for, by resource, while it waits; empty once it has quota."""
+    """Its request to the queue while it waits, by resource; empty once it has quota."""
     held_by_kueue: bool = False
     """Whether a queue holds the TrainJob itself, and not its JobSet."""
     schedulers: frozenset[str] = frozenset()
-    """What its JobSet's pods name as their schedulerName."""
+    """schedulerName of its JobSet's pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What a change does to a TrainJob."""
+    """The effect of a change on a TrainJob."""
 
     job: Job
     keeps: str
@@ -119,7 +119,7 @@ class Touched:
 
 
 def objects(stack: StackSettings, runtimes: Sequence[Runtime]) -> dict[Ref, Json]:
-    """What a stack asks for of the kinds that TrainJobs depend on."""
+    """A stack's objects of the kinds that TrainJobs depend on."""
     objects: dict[Ref, Json] = {
         Ref(names.CLUSTER_TRAINING_RUNTIME, "", runtime.name): {
             "metadata": runtime.manifest["metadata"],
@@ -159,7 +159,7 @@ def _tenant_manifests(name: str, tenant: Tenant) -> Iterator[Manifest]:
 
 
 def _of_mpi(stack: StackSettings) -> Iterator[Manifest]:
-    """What lets the operator keep the keys of MPI jobs in a namespace."""
+    """The binding that lets the operator keep the keys of MPI jobs in a namespace."""
     namespaces = {*stack.operator.mpi_namespaces, *stack.tenants}
     for namespace in sorted(namespaces) if EVERYWHERE not in namespaces else ():
         _, binding = operator_manifests.mpi(namespace)
@@ -167,7 +167,7 @@ def _of_mpi(stack: StackSettings) -> Iterator[Manifest]:
 
 
 def changes(before: Mapping[Ref, Json], after: Mapping[Ref, Json]) -> tuple[Change, ...]:
-    """What differs, in the order of kinds and names."""
+    """The differences, in the order of kinds and names."""
     changes = []
     for ref in sorted({*before, *after}):
         old, new = before.get(ref), after.get(ref)
@@ -225,9 +225,7 @@ def _by_runtime(change: Change, job: Job) -> Touched:
     is_removed = change.verb is Verb.REMOVED
     if job.state is State.RUNNING and job.held_by_kueue and not is_removed:
         # Kueue compares the runtime as it is now with what it has admitted (ADR 30).
-        return Touched(
-            job, "its TrainJob", "its pods: Kueue stops them at its next event, and starts it anew"
-        )
+        return Touched(job, "its TrainJob", "its pods: Kueue stops them at its next event, and restarts it")
     if job.started:
         loss = "its runtime for a later run: it cannot be created again" if is_removed else ""
         return Touched(job, "the runtime that it started with, whatever becomes of its pods", loss)
@@ -242,7 +240,7 @@ _IN_QUEUE: Final = "its place in the queue"
 
 
 def _waiting(job: Job, place: str) -> str:
-    """What a job that waits keeps: its place, unless it is suspended and has none."""
+    """What a waiting job keeps: its place, unless it is suspended and has none."""
     return place if job.state is State.QUEUED else "its TrainJob"
 
 
@@ -270,7 +268,7 @@ def _by_queue(change: Change, job: Job) -> Touched:
 
 
 def _never_given(queue: Json, requests: Mapping[str, str]) -> str:
-    """What of the requests a queue can never give; empty if that depends on what others lend it."""
+    """Requests that a queue can never satisfy; empty if this depends on borrowed quota."""
     for resource, request in sorted(requests.items()):
         quotas = [
             quota

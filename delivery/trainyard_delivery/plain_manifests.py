@@ -87,7 +87,7 @@ class _Levels:
         return 1 + max(before, default=-1)
 
     def _before(self, urn: str) -> set[str]:
-        """What it and the components that contain it wait for."""
+        """Dependencies of the resource and of the components that contain it."""
         dependencies: set[str] = set()
         ancestor = urn
         lineage = set()

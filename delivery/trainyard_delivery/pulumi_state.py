@@ -1,4 +1,4 @@
-"""What Pulumi's state says about a stack, as `pulumi stack export` prints it: pure."""
+"""Reads a stack's state in Pulumi, as `pulumi stack export` prints it: pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""Changes that create what a stack has in its cluster anew, and that nobody makes on purpose: pure.
+"""Accidental changes that recreate a stack's objects in its cluster: pure.
 
-Pulumi replaces a resource by creating it anew and deleting the old one. Two
+Pulumi replaces a resource by creating a new one and deleting the old one. Two
 resources of a stack can be one object of the cluster: then the deletion takes
 what was just created, and with it jobs and quotas.
 
@@ -38,7 +38,7 @@ class Move:
     provider: str
     """URN of the provider in Pulumi's state."""
     fields: tuple[str, ...]
-    """What differs in the file."""
+    """The fields that differ in the file."""
     before: str
     after: str
 
@@ -50,20 +50,21 @@ class Move:
         fields = " and ".join(self.fields)
         return (
             f"refused: {fields} of the stack file differs from the last roll-out, which went to "
-            f"{self.before}; now it is {self.after}. Pulumi would compare with the old cluster, and take "
-            f"what is there for what the new one has. If the stack has not moved, change {fields} back. To "
+            f"{self.before}; now it is {self.after}. Pulumi would compare with the old cluster "
+            f"instead of the new one. If the stack has not moved, change {fields} back. To "
             f'move it, run `up` with --replace "{" ".join(self.fields)}": what it has in the old cluster '
             "stays there, and nothing manages it"
         )
 
 
 def of_stack(name: str, before: StackSettings, after: StackSettings) -> Iterator[str]:
-    """What a change of a stack's file does to the whole stack, a sentence each that begins with the field."""
+    """Effects of a change of a stack's file on the whole stack: sentences that begin with the field."""
     old, new = (settings.cluster.identifier or name for settings in (before, after))
     if old != new:
         yield (
-            f"cluster.identifier: {old} -> {new} makes Pulumi create every object of the stack anew and "
-            "then delete it: in the cluster they are the same objects, and queues, tenants and quotas go"
+            f"cluster.identifier: {old} -> {new} makes Pulumi recreate every object of the stack and "
+            "then delete the old one: in the cluster they are the same objects, and queues, tenants and "
+            "quotas go"
         )
     for field in ("kubeconfig", "context"):
         old, new = (getattr(settings.cluster, field) for settings in (before, after))
@@ -75,7 +76,7 @@ def of_stack(name: str, before: StackSettings, after: StackSettings) -> Iterator
 
 
 def not_allowed(steps: Iterable[Step], allowed: Collection[str]) -> list[str]:
-    """What a preview would replace of what holds something, without anybody having allowed it, by name.
+    """Names of objects with jobs or quota that a preview would replace and nobody has allowed.
 
     Args:
         steps: All of a preview.
@@ -89,9 +90,9 @@ def not_allowed(steps: Iterable[Step], allowed: Collection[str]) -> list[str]:
 def refusal(objects: Sequence[str]) -> str:
     """The sentence that refuses to replace these."""
     return (
-        f"refused: Pulumi would create {_listed(objects)} anew and then delete them, and in the cluster the "
-        "new object is the old one. If cluster.identifier has changed, change it back. To replace all the "
-        f'same, add --replace "{" ".join(objects) if len(objects) <= MOST_NAMED else ALL}"'
+        f"refused: Pulumi would recreate {_listed(objects)} and then delete the old objects, but in the "
+        "cluster these are the same. If cluster.identifier has changed, change it back. To replace them "
+        f'anyway, add --replace "{" ".join(objects) if len(objects) <= MOST_NAMED else ALL}"'
     )
 
 

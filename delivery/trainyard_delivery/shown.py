@@ -1,4 +1,4 @@
-"""Two values that differ, side by side and no longer than there is room: pure."""
+"""Two different values, cut to the available room: pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _CUT: Final = "..."
 
 
 def apart(before: str, after: str, most: int) -> tuple[str, str]:
-    """Both texts with at most so many characters each, cut so that where they differ is in sight.
+    """Both texts, cut to `most` characters so that the difference stays visible.
 
     Args:
-        before: What was.
-        after: What is to be.
+        before: The old value.
+        after: The new value.
         most: Characters of each, 16 or more.
     """
     longest = max(len(before), len(after))

@@ -21,7 +21,7 @@ from .client import Client, Query, RetriableError
 
 V4: Final = "v4.channel.k8s.io"
 V5: Final = "v5.channel.k8s.io"
-"""The same, with an end for each stream (Kubernetes 1.30 and later)."""
+"""The protocol with an end for each stream (Kubernetes 1.30 and later)."""
 _CLOSE: Final = 255
 _PING_EVERY: Final = 15.0
 """Seconds; proxies cut a connection on which nothing happens."""
@@ -41,7 +41,7 @@ class Channels:
             raise RetriableError(f"the connection was cut: {error}") from error
 
     async def close(self, channel: int) -> None:
-        """End a stream; the others go on."""
+        """End a stream; the others continue."""
         if self._socket.protocol != V5:
             raise UserError(
                 "the API server has no end of input for commands, which Kubernetes 1.30 and later have"
@@ -68,7 +68,7 @@ class Channels:
                 return None
 
     async def end(self) -> None:
-        """End the connection: whoever receives is told so."""
+        """End the connection, and inform the receiver."""
         await self._socket.close()
 
 

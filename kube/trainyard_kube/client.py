@@ -33,13 +33,13 @@ REQUEST_TIMEOUT = 30.0
 """Seconds for one request with an answer of known length."""
 CONNECT_TIMEOUT = 10.0
 CLOSE_TIMEOUT = 1.0
-"""Seconds that the end of a WebSocket may take: a server that has stopped reading answers no goodbye."""
+"""Seconds to close a WebSocket: a server that no longer reads does not answer the close."""
 MAX_RETRY_AFTER = 60.0
 """Seconds; a server that asks for more gets the next request after this."""
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 """The Accept header for an object with metadata only."""
 METADATA_OF_ALL = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-"""The same for a list, which the API server does not give as single objects."""
+"""The Accept header for a list of objects with metadata only."""
 MAX_WATCH_LINE = 64 * 1024 * 1024
 """Bytes; a watch event cannot be longer: etcd holds objects of 1.5 MiB."""
 
@@ -73,7 +73,7 @@ class ApiError(UserError):
 
     @property
     def shown(self) -> str:
-        """One line: what an API server sends is no line of ours."""
+        """The message on one line, because an API server's text is not trusted."""
         return clean(str(self))
 
 
@@ -411,7 +411,7 @@ class Client:
     ) -> AsyncGenerator[aiohttp.ClientWebSocketResponse[bool]]:
         """Open a WebSocket, as `pods/exec` and its like are; `protocols` are those to choose from.
 
-        Whoever reads it has to answer its pings. Raises an `ApiError` if it does not open.
+        The reader must answer its pings. Raises an `ApiError` if it does not open.
         """
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT):
@@ -434,7 +434,7 @@ class Client:
             await socket.close()
 
     async def _refusal(self, path: str, params: Query, code: int) -> ApiError:
-        """Why a WebSocket was refused: the handshake keeps the status alone, a plain request tells all."""
+        """Why a WebSocket was refused: the handshake has only the status, a plain request the message."""
         try:
             await self._request("GET", path, params=params)
         except ApiError as error:
@@ -502,7 +502,7 @@ def encoded(body: Any) -> bytes:
     """JSON with the escapes of Kubernetes' own encoder.
 
     A ControllerRevision keeps the bytes of its `data` as they were sent. When its metadata is patched,
-    the API server writes them anew, and refuses the patch if they differ.
+    the API server encodes them again, and refuses the patch if they differ.
     """
     text = msgspec.json.encode(body)
     for character, escape in _ESCAPED:
@@ -582,7 +582,7 @@ def _decode(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RetriableError(f"the API server's answer is not what was asked for: {error}") from error
+        raise RetriableError(f"the API server's answer is not valid: {error}") from error
 
 
 def _no_answer(method: str, path: str, error: BaseException) -> RetriableError:

@@ -30,7 +30,7 @@ from trainyard_api.errors import UserError
 from trainyard_api.printable import clean
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where Kubernetes mounts a pod's token, CA and namespace."""
+"""Folder with a pod's token, CA and namespace."""
 
 TOKEN_TTL = 60.0
 """Seconds after which a token file is read again; kubelet rotates it long before it expires."""
@@ -39,7 +39,7 @@ LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class CredentialsError(UserError):
-    """The configuration does not say, in a way we accept, where the API server is or who we are."""
+    """The configuration contains no accepted address or identity for the API server."""
 
     @property
     def shown(self) -> str:
@@ -48,7 +48,7 @@ class CredentialsError(UserError):
 
 
 class NoKubeconfigError(CredentialsError):
-    """There is no configuration at all."""
+    """There is no kubeconfig and no ServiceAccount."""
 
 
 class TokenSource(Protocol):
@@ -79,7 +79,7 @@ class ExecPlugin:
     folder: Path
     """The folder of the kubeconfig, which a relative command starts from."""
     tls: ssl.SSLContext | None
-    """Where a client certificate of the plugin belongs."""
+    """Target for a client certificate of the plugin."""
     where: str
     """The kubeconfig and its context, for messages."""
 
@@ -127,7 +127,7 @@ Pems = tuple[bytes | None, bytes | None, bytes | None]
 
 @dataclass(slots=True)
 class TlsFiles:
-    """What a TLS context was loaded from, which somebody else may change while we run."""
+    """The files of a TLS context, which may change while the process runs."""
 
     context: ssl.SSLContext
     read: Callable[[], Pems]
@@ -172,7 +172,7 @@ class Credentials:
     tls: ssl.SSLContext | None
     """Verifying context, with the client certificate if there is one; None for plain HTTP on loopback."""
     tls_files: TlsFiles | None = None
-    """What `tls` is loaded from."""
+    """Files of `tls`."""
     token: str | None = None
     token_source: TokenSource | None = None
     """Gives the token if it changes over time, in place of `token`."""
@@ -183,7 +183,7 @@ class Credentials:
     server_hostname: str | None = None
     """`tls-server-name`: the name to check the certificate against, if not the URL's host."""
     source: str = ""
-    """Where this came from, in words, for messages."""
+    """Source of the credentials, as text for messages."""
     in_cluster: bool = False
     namespace: str = "default"
     """The namespace of the kubeconfig's context, or of the service account."""
@@ -262,7 +262,7 @@ def load(
 
     Raises:
         NoKubeconfigError: There is none in any of these places.
-        CredentialsError: One line says what is wrong and where.
+        CredentialsError: A line names the problem and its place.
     """
     if kubeconfig is not None:
         return from_kubeconfig([Path(kubeconfig).expanduser()], context, run_plugin)
@@ -347,7 +347,7 @@ def from_kubeconfig(
 
 
 def _pems(paths: list[Path], context: str | None) -> Pems:
-    """What the kubeconfig says now."""
+    """The current content of the kubeconfig."""
     files = from_kubeconfig(paths, context).tls_files
     return (None, None, None) if files is None else files.loaded
 

@@ -15,9 +15,9 @@ LONGEST: Final = 600
 NOT_SHOWN: Final = "(not shown)"
 
 _VALUE = re.compile(r"(?:Invalid|Unsupported|Duplicate) value: |\{|(?<!\w)\[(?=[{\"\[])|\bmap\[")
-"""What comes before a value: the words of a field error, or the beginning of an object or list."""
+"""Text before a value: the words of a field error, or the beginning of an object or list."""
 _PART = re.compile(r'"(?:[^"\\]|\\.)*+"|["{}\[\]]|[:,] ', re.DOTALL)
-"""What matters in a value: a string, which may hold anything, brackets, and what may follow it."""
+"""Tokens of a value: a string with any content, brackets, and the text that may follow."""
 
 
 def without_values(message: str) -> str:
@@ -35,7 +35,7 @@ def without_values(message: str) -> str:
 
 
 def _end(message: str, at: int, depth: int) -> int:
-    """Where the value that continues at `at` ends, inside `depth` brackets."""
+    """End of the value that continues at `at`, inside `depth` brackets."""
     inside = depth > 0
     for part in _PART.finditer(message, at):
         text = part.group()

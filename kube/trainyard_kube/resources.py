@@ -100,4 +100,4 @@ PRIORITY_CLASSES: Final = Resource(
     names.KUEUE_GROUP, "v1beta2", "workloadpriorityclasses", "WorkloadPriorityClass", namespaced=False
 )
 VISIBLE_QUEUES: Final = Resource(f"visibility.{names.KUEUE_GROUP}", "v1beta2", "localqueues", "LocalQueue")
-"""What waits in a LocalQueue, in order."""
+"""Pending Workloads of a LocalQueue, in order."""

@@ -1,4 +1,4 @@
-"""The API server's time, by which it dates what it creates.
+"""The API server's time, which is also the time of new objects.
 
 Kept by `client` from the answers to its requests. Deadlines and retention are
 counted from a server's dates, so a node whose clock is wrong must not end jobs

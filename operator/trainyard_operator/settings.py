@@ -150,7 +150,7 @@ def load(file: str | None = None, flags: Mapping[str, tuple[str, Any]] | None = 
 
 
 def load_policies(webhook: Webhook) -> Policies | None:
-    """What the webhook's policies file says; None if there is none, or the webhook is off.
+    """The policies in the webhook's file; None if there is none, or the webhook is off.
 
     Raises `SettingsError`.
     """

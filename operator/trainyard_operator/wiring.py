@@ -294,7 +294,7 @@ class Wiring:
         )
 
     def work(self) -> dict[str, Work]:
-        """What is done beside the election while the process runs, by name."""
+        """Tasks other than the election while the process runs, by name."""
         settings = self.settings
         tasks: dict[str, Work] = {
             names.JOBSETS: self.jobsets.run,

@@ -22,14 +22,14 @@ from .settings import Policies
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the webhook says: why it refuses, and what it lets pass with a warning."""
+    """The webhook's answer: reasons to refuse, and warnings."""
 
     refusals: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
 def answer(value: Json, old: Json | None, user: str, today: date, policies: Policies) -> Answer:
-    """What the webhook says about a request of `user` that makes `old` (None: nothing) into `value`.
+    """The webhook's answer to a request of `user` that changes `old` (None: nothing) to `value`.
 
     Raises nothing, whatever the object holds.
     """

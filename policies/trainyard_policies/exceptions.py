@@ -1,7 +1,7 @@
 """Exceptions: annotations that exempt a manifest from a rule for a time.
 
-`policy.trainyard.dev/<rule-id>: "until=YYYY-MM-DD; reason"`. One holds through
-the day it names. It removes a finding's consequence, never the finding:
+`policy.trainyard.dev/<rule-id>: "until=YYYY-MM-DD; reason"`. An exception is valid through its end date. It
+removes a finding's consequence, never the finding:
 a report shows what was let through, until when and why.
 """
 

@@ -103,7 +103,7 @@ def serve() -> None:
 
 
 def of_stack(text: str | None) -> Policies:
-    """What the stack's configuration, as JSON, says about policies; raises `ValueError` with each mistake."""
+    """The policies in the stack's configuration (JSON); raises `ValueError` with each mistake."""
     try:
         section = _Section.model_validate(json.loads(text or "{}"), by_alias=True, by_name=False)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""What a rule is, and what it says.
+"""The types of rules and their findings.
 
 A rule looks at values and returns values: no file, no cluster, no clock. What
 it finds names a field by its path, so that each gate can show the place in its
@@ -30,7 +30,7 @@ LONGEST: Final = 300
 """Characters of what is wrong with a field."""
 _SHOWN: Final = 60
 _LISTED: Final = 10
-"""Names in a list of those that there are."""
+"""The most names in a list of choices."""
 
 
 class Level(StrEnum):
@@ -47,7 +47,7 @@ class Level(StrEnum):
 
 
 class Severity(StrEnum):
-    """How bad a finding is if nobody acts on it."""
+    """Severity of a finding that nobody fixes."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -104,14 +104,14 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What people read about a rule."""
+    """The description of a rule."""
 
     id: str
     """Kebab-case; never renamed, because stack files and exceptions name it."""
     title: str
-    """What holds if the rule is met, as a sentence without a full stop."""
+    """The required state, as a sentence without a full stop."""
     why: str
-    """What goes wrong otherwise."""
+    """The consequence of a violation."""
     remedy: str
     """The way out, in the imperative."""
     severity: Severity
@@ -203,7 +203,7 @@ def listed(items: Sequence[str], separator: str = ", ", *, none: str = "none") -
 
 
 def among(name: str, choices: Sequence[str]) -> str:
-    """The choices for a name that is none of them, and the nearest one, as the end of a sentence."""
+    """The choices and the nearest one, as the end of a sentence about an unknown name."""
     allowed = listed(choices, none="there is none")
     return f" ({allowed}), is {json_reader.shown(name)}{similar.hint(name, choices)}"
 

@@ -1,10 +1,10 @@
-"""What a rule applies to, and whose levels apply to a manifest."""
+"""Subjects of rules, and the subject of a manifest."""
 
 from enum import StrEnum
 
 
 class Subject(StrEnum):
-    """What a rule applies to; the levels are set for each."""
+    """A subject of rules; levels are set per subject."""
 
     RUNTIMES = "runtimes"
     """ClusterTrainingRuntimes and TrainingRuntimes alike, so that a namespace cannot bypass the catalog."""

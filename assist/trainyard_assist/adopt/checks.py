@@ -1,4 +1,4 @@
-"""What is checked before a cluster changes hands, and what happens to each TrainJob."""
+"""Checks before a cluster is taken over, and the effect on each TrainJob."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def of(observed: model.Observed) -> Iterator[Check]:
 
 
 def fate(job: ForeignJob, observed: model.Observed) -> Fate:
-    """What happens to a TrainJob, decided by the operator's own reconciliation."""
+    """The effect on a TrainJob, computed by the operator's own reconciliation."""
     trainjob, jobset = job.trainjob, job.jobset
 
     def becomes(state: State, message: str, level: Level = Level.FINE) -> Fate:

@@ -25,7 +25,7 @@ PUBLIC_KEY: Final = names.TRAINER_PUBLIC_VERSION
 WEBHOOK_MANAGER: Final = "trainyard-adopt-webhooks"
 """The field manager of a webhook's failurePolicy until `pulumi up` sets it again."""
 RECORD: Final = "trainyard-adoption"
-"""The ConfigMap, beside Trainer's Deployment, that keeps what was there before."""
+"""The ConfigMap, in the namespace of Trainer's Deployment, that records the state before."""
 RECORD_KEY: Final = "before.yaml"
 REPLICAS_KEY: Final = "replicas"
 VERSION: Final = "v2.3"
@@ -63,7 +63,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at."""
+    """A check with its result."""
 
     level: Level
     about: str
@@ -110,13 +110,13 @@ class ForeignJob:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What there is in the cluster."""
+    """The observed objects of the cluster."""
 
     now: datetime
     controller: Json | None
     """Trainer's Deployment."""
     objects: Sequence[Json] = ()
-    """What both Trainer's installation and the platform bring: CRDs, webhooks, runtimes and so on."""
+    """Objects of both Trainer's installation and the platform: CRDs, webhooks, runtimes and so on."""
     configuration: Json | None = None
     """The ConfigMap with the settings of Trainer's controller."""
     jobs: Sequence[ForeignJob] = ()
@@ -139,7 +139,7 @@ class Keep:
     manifest: Json
 
     def __str__(self) -> str:
-        return f"save what is there now in {ref_of(self.manifest)}, for --back"
+        return f"save the current state in {ref_of(self.manifest)}, for --back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,14 +215,14 @@ Step = Keep | HandOver | LetPass | Scale | Put | Delete
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What was found, and the steps in their order."""
+    """The results of the checks, and the steps in their order."""
 
     back: bool
     checks: tuple[Check, ...]
     fates: tuple[Fate, ...] = ()
     steps: tuple[Step, ...] = ()
     next_steps: tuple[str, ...] = ()
-    """What the user has to do after all steps."""
+    """The user's next command after all steps."""
 
     @property
     def refused(self) -> bool:

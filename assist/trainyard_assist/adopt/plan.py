@@ -114,7 +114,7 @@ def _keep(observed: Observed, controller: Json) -> Keep:
 
 
 def _kept(manifest: Json) -> Json:
-    """What is needed to recreate the object: without what the API server and tools add for themselves."""
+    """The manifest to recreate the object, without fields that the API server and tools add."""
     metadata: dict[str, Any] = {
         k: manifest["metadata"][k] for k in _KEPT_METADATA if k in manifest["metadata"]
     }
@@ -199,7 +199,7 @@ def _refuses_runtimes(webhook: Json, namespace: str) -> bool:
 def _snapshots(observed: Observed) -> tuple[list[Put], list[Check]]:
     """For jobs that started with Trainyard: their runtime, in the ConfigMap that Trainer reads.
 
-    A job whose runtime cannot be kept is a note: whoever owns the job could otherwise stop the way back.
+    A job whose runtime cannot be kept is only a note: otherwise its owner could block the way back.
     """
     puts: list[Put] = []
     notes = [_loses(job, "it cannot be read") for job in observed.unreadable]

@@ -35,7 +35,7 @@ class At(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What the table says about a cause."""
+    """A row of the table of causes."""
 
     at: At
     means: str

@@ -22,8 +22,7 @@ T = TypeVar("T")
 def explain(observation: Observation) -> Diagnosis:
     """Why the TrainJob does not run, or that it does.
 
-    Never raises for what the API server can hold. No text in the diagnosis can
-    control a terminal, whoever wrote it.
+    Never raises for what the API server can hold. No text in the diagnosis can control a terminal.
     """
     finding = _first(observation, _rules(observation))
     state = _state(observation, finding)
@@ -53,7 +52,7 @@ def because(finding: Finding) -> str:
 
 
 def _unseen(observation: Observation, finding: Finding | None) -> dict[Subject, str]:
-    """What could not be seen, and why: nodes, which few may see, only where they could change the answer."""
+    """Objects that could not be read, and why. Nodes only if they could change the answer."""
     unseen = dict(observation.unseen)
     matter = (
         any(map(_starts, read.current_pods(observation))) if finding is None else finding.cause in _OF_NODES

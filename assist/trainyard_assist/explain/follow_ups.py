@@ -1,4 +1,4 @@
-"""What else to look at, once the objects of a TrainJob are known: only what a cause may depend on."""
+"""Further objects to read after those of a TrainJob: only those that a cause may depend on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LogOf:
 
 @dataclass(frozen=True, slots=True)
 class FollowUps:
-    """What to look at next."""
+    """The next objects to read."""
 
     runtimes: bool = False
     """Whether to list the runtimes, because the TrainJob's own is missing."""
@@ -53,7 +53,7 @@ class FollowUps:
 
 
 def follow_ups(observation: Observation) -> FollowUps:
-    """What the answer still depends on; nothing for a TrainJob that is complete."""
+    """Objects that the answer still depends on; none for a complete TrainJob."""
     if read.holds(observation.trainjob, names.COMPLETE):
         return FollowUps()
     failure = containers.first_failure(observation)

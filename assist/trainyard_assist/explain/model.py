@@ -12,7 +12,7 @@ from trainyard_api.reasons import Reason
 
 
 class Subject(StrEnum):
-    """What is looked at; the value names it in the report when it could not be seen."""
+    """Kinds of observed objects; the value is the name in the report if they could not be read."""
 
     RUNTIME = "runtime"
     OPERATOR_LEASE = "operator's Lease"
@@ -32,7 +32,7 @@ class Subject(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A job that holds quota which another waits for."""
+    """A job with quota that another job waits for."""
 
     job: str
     """In words, such as `team-a/my-training`."""
@@ -60,17 +60,17 @@ class QueuePlace:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """That no rank of a pod prints or computes."""
+    """The silence of a pod: no rank prints or computes."""
 
     pod: str
     since: datetime
     pids: str
-    """Of its ranks, with a space between them."""
+    """Process IDs of its ranks, separated by spaces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """Everything observed of a TrainJob and around it, as the API server returns it."""
+    """The observed objects of a TrainJob and around it, as the API server returns them."""
 
     now: datetime
     """By the clock of the API server."""
@@ -79,7 +79,7 @@ class Observation:
     runtimes: Sequence[Json] = ()
     """All runtimes, listed only if the TrainJob's own is missing."""
     leases: Sequence[Json] = ()
-    """Those of the operators that could serve the TrainJob."""
+    """Leases of the operators that could serve the TrainJob."""
     workloads: Sequence[Json] = ()
     queue_place: QueuePlace | None = None
     local_queues: Sequence[str] = ()
@@ -102,9 +102,9 @@ class Observation:
     log: Sequence[str] = ()
     """The last lines of the container that `follow_ups` asked for."""
     silences: Sequence[Silence] = ()
-    """Of each pod that `follow_ups` asked for, in their order; none if one is not silent."""
+    """The silence of each pod in `follow_ups`, in order; empty if one is not silent."""
     unseen: Mapping[Subject, str] = field(default_factory=dict)
-    """What could not be seen, and why."""
+    """Objects that could not be read, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """What the user could not see."""
+    """Objects that the user could not read."""
 
     what: str
     why: str
@@ -171,7 +171,7 @@ class Unseen:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Why a TrainJob does not run, or that it does."""
+    """The answer: why a TrainJob does not run, or that it runs."""
 
     trainjob: Ref
     state: State

@@ -28,7 +28,7 @@ def reported_place(workload: Json, pending: Json, cluster_queue: str) -> QueuePl
 
 
 def reported_places(pending: Json, cluster_queue: str) -> dict[str, QueuePlace]:
-    """The same of each Workload that the summary has, by name."""
+    """The place of each Workload in the summary, by name."""
     items = sorted(read.objects(pending, "items"), key=_position)
     first = [job(item) for item in items[:NAMED]]
     words = f"ClusterQueue {cluster_queue}"
@@ -74,7 +74,7 @@ def counted_place(
 def counted_places(
     workloads: Iterable[Json], queues: Sequence[Json], *, partial: bool
 ) -> dict[tuple[str, str], QueuePlace]:
-    """The same of each Workload that waits, by namespace and name, and how many wait with it."""
+    """The place of each pending Workload, by namespace and name, and how many wait with it."""
     behind = _behind(queues)
     lines: defaultdict[tuple[str, ...], list[Json]] = defaultdict(list)
     for workload in workloads:
@@ -147,7 +147,7 @@ def _behind(queues: Sequence[Json]) -> dict[tuple[str, str], str]:
 
 
 def _line(workload: Json, behind: Mapping[tuple[str, str], str]) -> tuple[str, ...]:
-    """What it waits for: the ClusterQueue, or where that is not known, the LocalQueue of its namespace."""
+    """The queue that it waits in: the ClusterQueue, or if unknown, the LocalQueue of its namespace."""
     local_queue = _queue(workload)
     cluster_queue = behind.get(local_queue)
     return (cluster_queue,) if cluster_queue else local_queue

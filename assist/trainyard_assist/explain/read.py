@@ -62,7 +62,7 @@ def uid(of: Json) -> str:
 
 
 def ref(of: Json, kind: str = "") -> Ref:
-    """Which object it is; items of a list do not say their kind."""
+    """The reference to the object; items of a list lack their kind."""
     return Ref(kind or text(of, "kind"), name(of), text(of, "metadata", "namespace") or None)
 
 
@@ -111,7 +111,7 @@ def suspended(of: Json) -> bool:
 
 
 def named_runtime(observation: Observation) -> Ref:
-    """What the TrainJob's runtimeRef names."""
+    """The runtime in the TrainJob's runtimeRef."""
     spec = at(observation.trainjob, "spec")
     named = runtime_ref.of(spec if isinstance(spec, Mapping) else {})
     return Ref(named.kind, named.name, named.namespace(namespace(observation)))
@@ -167,7 +167,7 @@ def held_back(observation: Observation) -> bool:
 
 
 def gates(observation: Observation) -> list[str]:
-    """Who keeps its queue from admitting it."""
+    """The gates that keep its queue from admitting it."""
     noted = ",".join(
         texts(of, "metadata", "annotations").get(names.QUEUE_GATES_ANNOTATION, "")
         for of in (observation.trainjob, own_jobset(observation))
@@ -274,7 +274,7 @@ def done(job: Json) -> frozenset[int]:
 
 
 def rank(observation: Observation, pod: Json) -> int | None:
-    """Which rank the pod is; None if it is not one of several."""
+    """The rank of the pod; None if it is not one of several."""
     job = job_of(observation, pod)
     return index(pod) if job is not None and is_trainer(job) and ranks(job) > 1 else None
 

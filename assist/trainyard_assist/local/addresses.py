@@ -1,4 +1,4 @@
-"""Where the pods of a TrainJob find each other when all of them run on one machine.
+"""Addresses of a TrainJob's pods when all of them run on one machine.
 
 Called by `plan`. Each pod has a port, since all of them have one address.
 """

@@ -1,4 +1,4 @@
-"""What a TrainJob is on one machine, and what the machine has. Values only."""
+"""A TrainJob on one machine, and the machine's resources. Values only."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """What runs in place of a pod."""
+    """The process in place of a pod."""
 
     place: Place
     label: str
-    """What its lines are marked with."""
+    """The mark before its lines."""
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(hash=False)
     """Its variables besides those of the shell."""
@@ -46,7 +46,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What runs in place of a TrainJob."""
+    """The processes in place of a TrainJob."""
 
     processes: tuple[Process, ...]
     hosts: str

@@ -21,7 +21,7 @@ from .model import MOST, LocalError
 
 JOBS: Final = FieldPath("spec.replicatedJobs")
 _DIGITS: Final = 9
-"""Of a number of processes: more would be too many in any case."""
+"""Largest number of processes that is computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Pod:
 
     @property
     def step(self) -> str | None:
-        """Which step of the TrainJob it is: a value of the ancestor label."""
+        """Step of the TrainJob: a value of the ancestor label."""
         return templates.ancestor(self.job)
 
     @property

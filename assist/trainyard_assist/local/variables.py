@@ -76,7 +76,7 @@ def missing(pod: Pod, shell: Mapping[str, str]) -> Iterator[str]:
 
 
 def _referenced(sources: Json, kinds: Mapping[str, str], path: FieldPath) -> Iterator[tuple[str, Json]]:
-    """What is referred to, in words, and the reference."""
+    """The kind of the reference as text, and the reference."""
     for field, kind in kinds.items():
         reference = json_reader.mapping(sources.get(field), path.child(field))
         if reference:
@@ -84,7 +84,7 @@ def _referenced(sources: Json, kinds: Mapping[str, str], path: FieldPath) -> Ite
 
 
 def _field(pod: Pod, field: str) -> str:
-    """What a field of the pod would say, as far as that is known before there is a pod."""
+    """The value of a pod's field, as far as it is known without a pod."""
     labels = {
         names.JOB_COMPLETION_INDEX_LABEL: pod.index,
         names.JOBSET_NAME_LABEL: pod.jobset,

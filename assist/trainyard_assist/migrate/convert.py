@@ -59,7 +59,7 @@ class NothingToMigrateError(UserError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one object."""
+    """The result for one object."""
 
     source: str
     """The file that it is from."""
@@ -150,7 +150,7 @@ def _is_over(value: Json, notes: Notes, *, kept: bool) -> bool:
 
 
 def _not_suspended(made: Json, value: Json, notes: Notes) -> Json:
-    """What was made of `value`; without `suspend: true`, with which a job for a queue would wait for ever."""
+    """The migrated object; without `suspend: true`, with which a queued job would wait forever."""
     spec, own = made.get("spec"), made.get("metadata")
     labels = own.get("labels") if isinstance(own, Mapping) else None
     queue = labels.get(names.QUEUE_LABEL) if isinstance(labels, Mapping) else None
@@ -243,7 +243,7 @@ def _accepted(
 
 
 def _refusals(document: Document, given: Sequence[Document], namespace: str) -> Iterator[tuple[str, str]]:
-    """What admission would refuse in an object, and what of the schema a conversion can break."""
+    """Errors of admission, and of the schema as far as a conversion can violate it."""
     value = document.value
     name = str(offline.name_of(value["metadata"]))
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:

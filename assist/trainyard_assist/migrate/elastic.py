@@ -1,4 +1,4 @@
-"""What elastic policies lose: a TrainJob has as many nodes when it ends as when it began.
+"""Losses of elastic policies: the number of a TrainJob's nodes is fixed.
 
 Called for PyTorchJobs, PaddleJobs and runtimes of older API levels.
 """

@@ -21,21 +21,21 @@ _LABELS: Final = FieldPath("metadata.labels")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a job asks of a runtime."""
+    """Requirements of a job for a runtime."""
 
     framework: str
     policy: Json
     """mlPolicy without the number of nodes."""
     beside: Mapping[str, int]
-    """Pods of each ReplicatedJob beside the trainer's, which run the trainer's program."""
+    """Pods of each other ReplicatedJob that runs the trainer's program."""
     success: Json | None
-    """successPolicy of the JobSet; what is alone in it needs none."""
+    """successPolicy of the JobSet; with only one ReplicatedJob there is none."""
     program: Set[str]
     """The fields of the container that the TrainJob sets."""
 
 
 def difference(runtime: Document | None, wanted: Wanted) -> str | None:
-    """What the runtime, `which ...`, does differently; None if nothing."""
+    """The difference of the runtime, as `which ...`; None if there is none."""
     if runtime is None:
         return "the catalog lacks"
     try:

@@ -1,4 +1,4 @@
-"""What a cluster says about an object, and has put into it: `kubectl get -o yaml` is no wish to run a job.
+"""The state of exported objects, and the fields that a cluster adds to them.
 
 Called by `convert`, and by `trainyard_assist.resend`. Values in, values out; takes objects of any form.
 """
@@ -25,7 +25,7 @@ _SERVERS: Final = frozenset(
         "uid",
     }
 )
-"""What the API server writes into metadata."""
+"""Fields of metadata that the API server writes."""
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -35,7 +35,7 @@ def ended(value: Json) -> str | None:
 
 
 def doing(value: Json) -> str | None:
-    """What a job that has not ended does in its cluster, a verb; None if it is from no cluster."""
+    """The activity of an unfinished job in its cluster, as a verb; None if it is not from a cluster."""
     if not _mapping(value.get("metadata")).get("uid"):
         return None
     return "runs" if _RUNS in _true_conditions(value) else "is"

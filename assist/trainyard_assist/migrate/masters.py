@@ -78,7 +78,7 @@ def note_restarts(job: Job, role: Role, notes: Notes) -> None:
 
 
 def apart(group: Group, notes: Notes) -> Blueprint:
-    """The master beside the workers; raises `InvalidFieldError`."""
+    """The master of a job with workers; raises `InvalidFieldError`."""
     job = group.job
     master, workers = job.roles["Master"], job.roles["Worker"]
     if master.replicas != 1:

@@ -1,4 +1,4 @@
-"""What is reported about a migrated job: where, what became of it, and why.
+"""Notes about a migrated job: the place, the result, and the reason.
 
 Used by every module of this package. A note never stops a conversion; what
 cannot be converted at all raises `InvalidFieldError`, which `convert` turns
@@ -15,7 +15,7 @@ from trainyard_api.errors import FieldPath
 
 
 class Level(StrEnum):
-    """What became of a field."""
+    """The result for a field."""
 
     CHANGED = "changed"
     """Carried over in another form."""
@@ -24,7 +24,7 @@ class Level(StrEnum):
     REFUSED = "refused"
     """The whole object is not carried over."""
     NOTE = "note"
-    """Nothing is missing: what the cluster says about the object."""
+    """Nothing is missing: a remark about the object in the cluster."""
 
 
 @dataclass(frozen=True, slots=True)

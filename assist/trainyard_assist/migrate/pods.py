@@ -1,4 +1,4 @@
-"""Which part of a pod template a TrainJob can express by itself, and which only a runtime can.
+"""The parts of a pod template that a TrainJob can express, and those that need a runtime.
 
 Called by `target`. A TrainJob has fields of its own for image, command,
 arguments, environment and resources, and patches for what is listed here
@@ -85,7 +85,7 @@ def _beyond_container(role: Role, port_name: str) -> Iterator[FieldPath]:
 
 
 def trainer(role: Role) -> dict[str, Any]:
-    """What of the container goes into the TrainJob's trainer, except its environment."""
+    """The container's fields for the TrainJob's trainer, without the environment."""
     container = role.container
     trainer_spec: dict[str, Any] = {}
     image = json_reader.text(container.get("image"), role.container_path.child("image"))

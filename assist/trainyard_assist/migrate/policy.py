@@ -42,7 +42,7 @@ _FIELDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the run policy asks of the TrainJob and of a runtime of its own."""
+    """Fields of the TrainJob and of its runtime that the run policy needs."""
 
     trainjob: Json = field(default_factory=dict)
     """Fields of the TrainJob's spec."""

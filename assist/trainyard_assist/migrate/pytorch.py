@@ -33,7 +33,7 @@ KIND: Final = Kind(
 RESERVED: Final = frozenset(
     {"PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"}
 )
-"""What the platform sets for torchrun."""
+"""Variables that the platform sets for torchrun."""
 
 _LAUNCHERS: Final = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
 _OLD_NAMES: Final = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
@@ -107,7 +107,7 @@ def _processes(job: Job, notes: Notes) -> int | None:
 
 
 def _elastic(job: Job, notes: Notes) -> list[Json]:
-    """What torchrun reads of an elastic policy, except the bounds of the number of nodes."""
+    """Variables of torchrun for an elastic policy, except the limits of the number of nodes."""
     elastic_policy = json_reader.optional_mapping(job.spec.get("elasticPolicy"), _ELASTIC)
     if elastic_policy is None:
         return []

@@ -1,4 +1,4 @@
-"""What a job says about its own pods in the words of the controller that made them.
+"""References of a job to its own pods, by the labels and names of the old controller.
 
 Called by the modules of the kinds, once they know which ReplicatedJob each type
 of replicas becomes. Labels of the training operator, names of its pods and
@@ -33,7 +33,7 @@ _LABEL_PATH: Final = re.compile(r"""metadata\.labels\[['"]([^'"]+)['"]\]""")
 _TEXTS: Final = frozenset({"args", "command", "host", "hostnames", "value"})
 """Fields with texts in which a job may name its pods."""
 _NAMES_OF_PODS: Final = re.compile("kubectl|hostname", re.IGNORECASE)
-"""Beside these words a name may be that of a pod, and not its address."""
+"""Next to these words, a name may be a pod's name instead of its address."""
 _GONE: Final = re.compile(r"/etc/mpi/(?:kubexec|discover_hosts)\.sh")
 _SELECTORS: Final = frozenset({"selector", "podSelector", "labelSelector"})
 _LONGEST: Final = 80
@@ -61,7 +61,7 @@ def note_selectors(value: Json, notes: Notes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where the replicas of each type are now."""
+    """The new places of each type's replicas."""
 
     job: Job
     steps: Mapping[str, str]
@@ -103,7 +103,7 @@ class _Layout:
 
 
 def _host(job: Job) -> re.Pattern[str]:
-    """What names one of the job's old pods or Services, alone or as an address in its namespace."""
+    """Names of the job's old pods and Services, by themselves or in an address in its namespace."""
     name, types = re.escape(job.name), "|".join(type_.lower() for type_ in job.kind.types)
     namespace = re.escape(str(job.metadata.get("namespace", "default")))
     return re.compile(

@@ -27,7 +27,7 @@ _SPEC: Final = FieldPath("spec")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What distinguishes one kind of job from the others."""
+    """The differences between kinds of jobs."""
 
     name: str
     replicas: str
@@ -38,15 +38,15 @@ class Kind:
     """The container that trains; None: the first."""
     port_name: str
     port: int
-    """Where the first replica listens unless its container says otherwise."""
+    """Port of the first replica unless its container sets another."""
     restart_policy: str
-    """That of replicas that name none."""
+    """Restart policy of replicas that set none."""
     never_is_final: bool = True
     """Whether one failed pod with the restart policy Never ended the job."""
     others: frozenset[str] = frozenset()
     """Further fields of the spec."""
     former_container: str | None = None
-    """What the container that trains was called in the first versions."""
+    """Name of the training container in the first versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Role:
 
     @property
     def pod_path(self) -> FieldPath:
-        """Where the pod spec is."""
+        """Path of the pod spec."""
         return self.path.child("template", "spec")
 
     @property
@@ -100,7 +100,7 @@ class Job:
     kind: Kind
     name: str
     metadata: Json
-    """Of the TrainJob: name, namespace, labels and annotations."""
+    """Metadata of the TrainJob: name, namespace, labels and annotations."""
     spec: Json
     run_policy: Json
     roles: Mapping[str, Role]
@@ -143,7 +143,7 @@ def read(value: Json, kind: Kind, notes: Notes) -> Job:
 
 
 def metadata(value: Json, notes: Notes, *, named: bool = True) -> dict[str, Any]:
-    """What is kept of an object's metadata: name, namespace, labels and annotations.
+    """The kept metadata of an object: name, namespace, labels and annotations.
 
     `named`: the result has a name, though the API server was to generate one.
     """

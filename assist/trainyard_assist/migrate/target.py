@@ -32,7 +32,7 @@ Catalog = Mapping[str, Document]
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Replicas that become a ReplicatedJob beside the trainer's step, with as many pods."""
+    """Replicas that become a ReplicatedJob of their own, with as many pods."""
 
     role: Role
     step: str
@@ -45,7 +45,7 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """What a TrainJob is made from."""
+    """The parts from which a TrainJob is built."""
 
     job: Job
     trainer: Role
@@ -69,9 +69,9 @@ class Blueprint:
     step: str = names.NODE
     depends_on: Sequence[Json] = ()
     others: Sequence[Beside] = ()
-    """What stands before the trainer's step."""
+    """ReplicatedJobs before the trainer's step."""
     jobset: Json = field(default_factory=dict)
-    """Fields of the JobSet's spec, beside those of the run policy."""
+    """Fields of the JobSet's spec, in addition to those of the run policy."""
 
 
 def build(blueprint: Blueprint, policy: Policy, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:

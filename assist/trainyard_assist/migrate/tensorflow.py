@@ -2,7 +2,7 @@
 
 On runtimes for TensorFlow the platform sets TF_CONFIG, which the training operator
 wrote into every pod: the workers are the trainer's step, and chief, parameter
-servers and evaluator are ReplicatedJobs beside it. Workers, with a chief that has
+servers and evaluator are other ReplicatedJobs. Workers, with a chief that has
 the same pods, are the nodes of `tensorflow-distributed`; with parameter servers
 they run on `tensorflow-ps` if all have one program.
 """

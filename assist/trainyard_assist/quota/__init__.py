@@ -1,7 +1,7 @@
 """Whether a job starts now or waits: quota, what is used of it, and Kueue's own arithmetic.
 
-Called by `trainyard queue`, and by whoever says before a job is sent what will
-become of it. Pure: `read` makes a `State` of Kueue's objects, as many as the
+Called by `trainyard queue`, and before a job is sent. Pure: `read` makes a `State` of Kueue's objects, as
+many as the
 user may see, and `forecast` says of a job what Kueue 0.19 does with it.
 """
 

@@ -1,4 +1,4 @@
-"""Which flavors a job gets, if any: Kueue's choice among those of its ClusterQueue, as in 0.19.
+"""Kueue's choice of flavors for a job, among those of its ClusterQueue, as in 0.19.
 
 Placement by topology is left out: a job for which no rack has room waits
 although its quota is free, which only Kueue's own conditions say.
@@ -45,7 +45,7 @@ class Fit:
 
 @dataclass(slots=True)
 class Assignment:
-    """What a job gets of which flavor."""
+    """The assigned flavors of a job."""
 
     flavors: dict[str, str] = field(default_factory=dict)
     """By resource, of the pods that were assigned last."""
@@ -53,7 +53,7 @@ class Assignment:
     scarce: set[Key] = field(default_factory=set)
     """What is not free."""
     short: list[Short] = field(default_factory=list)
-    """What is lacking in the flavors that were tried."""
+    """Missing quota in the flavors that were tried."""
     why: list[str] = field(default_factory=list)
     """Flavors that are not for these pods."""
     reach: int = 0
@@ -63,7 +63,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Chooser:
-    """What is known while flavors are chosen."""
+    """State while flavors are chosen."""
 
     tree: Tree
     queues: Mapping[str, Queue]
@@ -71,7 +71,7 @@ class Chooser:
     holders: Sequence[Holder]
 
     def targets(self, job: Job, wanted: Mapping[Key, int], scarce: set[Key]) -> tuple[Holder, ...]:
-        """Who is stopped for it."""
+        """Jobs that are preempted for it."""
         rules = {name: queue.rules for name, queue in self.queues.items()}
         return targets(self.tree, self.holders, rules, job, wanted, scarce=scarce)
 

@@ -1,4 +1,4 @@
-"""What becomes of a job, as Kueue 0.19 decides it: it starts, others are stopped for it, or it waits."""
+"""Forecast for a job by the rules of Kueue 0.19: it starts, preempts others, or waits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LATEST: Final = datetime.max.replace(tzinfo=UTC)
 
 
 def forecast(state: State, job: Job) -> Verdict:
-    """What becomes of a job that waits in its queue, or that would be sent now.
+    """Forecast for a job that waits in its queue, or that would be sent now.
 
     Quota, order and preemption are Kueue's. It says nothing of what comes after the quota: placement by
     topology, and the admission checks that it names.
@@ -66,7 +66,7 @@ def forecast(state: State, job: Job) -> Verdict:
 
 
 def unseen_holders(state: State) -> Iterator[Holder]:
-    """What is used by jobs that cannot be seen, a holder for each ClusterQueue."""
+    """Use by jobs that cannot be seen, one holder per ClusterQueue."""
     seen: defaultdict[str, defaultdict[Key, int]] = defaultdict(lambda: defaultdict(int))
     for holder in state.holders:
         for key, amount in holder.used.items():

@@ -1,4 +1,4 @@
-"""What a ClusterQueue has, uses and can still have: a line for each flavor and resource."""
+"""Quota, use and free quota of a ClusterQueue: one line per flavor and resource."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class Line:
     nominal: int
     """Its own quota."""
     used: int
-    """What its jobs have reserved."""
+    """Quota that its jobs have reserved."""
     borrowed: int
     """How much of that is not its own."""
     free: int
-    """What is left of its own."""
+    """The free part of its own quota."""
     lendable: int | None
-    """What it can borrow beside that, at once; None if not all of its cohort can be seen."""
+    """What it can also borrow now; None if not all of its cohort can be seen."""
     lent: int | None
     """How much of its own, which it does not use, others use now; None as well."""
 
 
 def lines(state: State, queue: str) -> list[Line]:
-    """What is to be said of a ClusterQueue; nothing of one that cannot be seen."""
+    """The lines of a ClusterQueue; none if it cannot be seen."""
     its = state.queues.get(queue)
     if its is None:
         return []

@@ -16,7 +16,7 @@ Amounts = Mapping[Key, int]
 
 
 class Policy(StrEnum):
-    """Whose jobs may be stopped for one that waits."""
+    """Jobs that may be preempted for a waiting job."""
 
     NEVER = "Never"
     ANY = "Any"
@@ -31,11 +31,11 @@ class Rules:
     within: Policy = Policy.NEVER
     """In the ClusterQueue itself."""
     reclaim: Policy = Policy.NEVER
-    """Those of others that have borrowed."""
+    """Jobs of other queues that borrow."""
     borrows: bool = False
     """Whether others may be preempted by a job that itself would borrow."""
     threshold: int | None = None
-    """The highest priority of those; None for no limit beside that of the job."""
+    """The highest priority of those; None: only the job's own priority limits it."""
     next_if_borrowing: bool = False
     """Whether the next flavor is tried before it borrows."""
     next_if_preempting: bool = True
@@ -53,7 +53,7 @@ class Queue:
     groups: Sequence[Group] = ()
     quotas: Mapping[Key, Quota] = field(default_factory=dict)
     used: Amounts = field(default_factory=dict)
-    """What its jobs have reserved."""
+    """Quota that its jobs have reserved."""
     strict: bool = False
     """Whether a job that does not fit holds up those behind it."""
     closed: str = ""
@@ -88,7 +88,7 @@ class PodSet:
     """Equal pods of a job."""
 
     requests: Mapping[str, int]
-    """What all of them ask for together, by resource."""
+    """Requests of all pods together, by resource."""
     count: int = 1
     selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: Sequence[Json] = ()
@@ -144,7 +144,7 @@ class State:
 
 
 class Answer(StrEnum):
-    """What becomes of a job."""
+    """Outcome of a forecast."""
 
     STARTS = "Starts"
     PREEMPTS = "Preempts"
@@ -166,18 +166,18 @@ class Short:
     wanted: int
     free: int
     most: int
-    """What the queue could have if nobody used any."""
+    """The queue's maximum if nobody used any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What becomes of a job, and why."""
+    """The forecast for a job, with its reason."""
 
     answer: Answer
     why: str = ""
-    """Where it is not for want of quota: in words."""
+    """A reason other than missing quota, as text."""
     short: Sequence[Short] = ()
-    """What is lacking, of each flavor that was tried."""
+    """The missing quota, per flavor that was tried."""
     before: Sequence[str] = ()
     """The jobs before it, in words, of those that can be seen; the next first."""
     preempts: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""Whom Kueue stops so that a job may start: its classical preemption, as in 0.19.
+"""Kueue's classical preemption, as in 0.19: the jobs that it stops so that another can start.
 
 With `kueue.fairSharing` Kueue weighs shares instead, and may choose others.
 """
@@ -85,7 +85,7 @@ def _candidates(
     *,
     scarce: Collection[Key],
 ) -> tuple[list[_Candidate], list[_Candidate], list[_Candidate]]:
-    """Those of the same queue, those that use what is ours first, and the others, each in Kueue's order."""
+    """Jobs of the same queue, jobs that use our quota, and others, each in Kueue's order."""
     same: list[_Candidate] = []
     nearer: list[_Candidate] = []
     others: list[_Candidate] = []
@@ -212,6 +212,6 @@ def _may(policy: Policy, job: Job, holder: Holder) -> bool:
 
 
 def _order(holder: Holder, queue: str) -> tuple[bool, bool, int, float, str]:
-    """Those already evicted, of other queues, of low priority, and admitted last come first."""
+    """Sort key: evicted jobs first, then other queues, low priority, and late admission."""
     since = 0.0 if holder.since is None else holder.since.timestamp()
     return not holder.evicted, holder.queue == queue, holder.priority or 0, -since, holder.name

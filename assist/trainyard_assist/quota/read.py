@@ -101,7 +101,7 @@ def closed(local_queue: Json) -> str:
 
 
 def pod_sets_of(jobset: Json, defaults: Mapping[str, str] | None = None) -> tuple[PodSet, ...]:
-    """What Kueue counts of a JobSet: the pods of each ReplicatedJob.
+    """The pod sets that Kueue counts for a JobSet: the pods of each ReplicatedJob.
 
     Args:
         jobset: As the operator makes it.

@@ -38,7 +38,7 @@ class Node:
     """By a queue's jobs; of a cohort, what its children use beyond what they keep for themselves."""
 
     def own(self, key: Key) -> Quota:
-        """What it says itself about a flavor's resource."""
+        """Its own quota of a flavor's resource."""
         return self.quotas.get(key, _NONE)
 
     def kept(self, key: Key) -> int:
@@ -133,7 +133,7 @@ class Tree:
                 self.change(queue, amounts)
 
     def available(self, queue: str, key: Key) -> int:
-        """What a queue can use more, at once; 0 if too much is used already."""
+        """What a queue can additionally use now; 0 if too much is already used."""
         node = self.queues[queue]
         *below, root = (node, *node.above)
         free = root.quota[key] - root.used[key]
@@ -146,7 +146,7 @@ class Tree:
         return max(0, free)
 
     def most(self, queue: str, key: Key) -> int:
-        """What a queue could use if nobody used anything."""
+        """A queue's maximum if nobody used anything."""
         most = self._capacity.most(self._capacity.cluster[queue], key)
         return self.queues[queue].own(key).nominal if most is None else most
 

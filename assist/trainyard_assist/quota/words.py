@@ -1,4 +1,4 @@
-"""What becomes of a job, in a sentence."""
+"""The forecast for a job, in a sentence."""
 
 from __future__ import annotations
 

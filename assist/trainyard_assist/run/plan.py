@@ -1,4 +1,4 @@
-"""What is said of a TrainJob before it is sent: what it gets, where it waits, what the cluster answers."""
+"""The plan of a TrainJob before it is sent: its resources, its queue, and admission's answer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Queue:
     verdict: str = ""
     """Whether the quota has room for it now, in words; empty if nobody has computed that."""
     place: QueuePlace | None = None
-    """Where it would wait; None if that is not known."""
+    """The place where it would wait; None if unknown."""
     stopped: str = ""
     """Why the queue admits nobody."""
     unseen: str = ""
@@ -56,13 +56,13 @@ class Draft:
     shell: str = ""
     """What to say of the shell for which it waits; empty if it runs a command."""
     workspace: Sequence[str] = ()
-    """What to say of its workspace; nothing if it has none."""
+    """Remarks about its workspace; none if it has none."""
     refusal: str = ""
     """Why admission refuses it; empty if it does not."""
     warnings: Sequence[str] = ()
-    """What admission says though it lets it in."""
+    """Warnings of admission."""
     remarks: Sequence[str] = ()
-    """What could not be seen, or is left out."""
+    """Remarks about unreadable or omitted parts."""
     last: Json | None = None
     """The TrainJob that it is compared with: the last of its folder, or the one that it copies."""
     changes: Sequence[str] = ()
@@ -157,7 +157,7 @@ def _queue(draft: Draft, now: datetime) -> str:
 
 
 def _place(place: QueuePlace, now: datetime) -> str:
-    """Who is before it, and who holds quota since when."""
+    """Jobs before it, and holders of quota with their time."""
     before = place.position - 1
     seen = " of those that you may see" if place.partial else ""
     sentence = f"nobody{seen} waits before it in {place.queue}"

@@ -1,4 +1,4 @@
-"""What a run needs to know of its runtime: how it starts ranks, and what its nodes have."""
+"""The properties of a runtime that a run needs: how it starts ranks, and its nodes' resources."""
 
 from __future__ import annotations
 
@@ -51,6 +51,6 @@ class Runtime:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """What it starts by itself; nothing if only the TrainJob or the image says it."""
+        """The runtime's own command; empty if the TrainJob or the image has it."""
         command = self.container.get("command")
         return tuple(map(str, command)) if isinstance(command, list) else ()

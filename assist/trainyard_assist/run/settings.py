@@ -1,4 +1,4 @@
-"""What a run may say: on the command line, at the head of its script, and in `trainyard.yaml`.
+"""Settings of a run: on the command line, at the head of its script, and in `trainyard.yaml`.
 
 All three are checked by the same model, and have the same words for the same
 mistake; each mistake has its place. Reads no files.
@@ -61,12 +61,12 @@ Text = Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=32768)]
 
 
 class Settings(StrictModel):
-    """What a run may say; what it leaves open is the runtime's, the queue's or the platform's."""
+    """Settings of a run; unset ones come from the runtime, the queue or the platform."""
 
     runtime: Annotated[str, Field(pattern=_OBJECT)] | None = None
     nodes: Annotated[int, Field(ge=1, le=MOST)] | None = None
     gpus: Annotated[int, Field(ge=0, le=MOST)] | None = None
-    """Of each node, as the amounts below."""
+    """GPUs per node."""
     cpus: Amount | None = None
     memory: Amount | None = None
     queue: Annotated[str, Field(pattern=_OBJECT)] | None = None
@@ -75,7 +75,7 @@ class Settings(StrictModel):
     image: Annotated[str, Field(pattern=_IMAGE)] | None = None
     env: dict[Annotated[str, Field(pattern=_VARIABLE)], Text] = Field(default={}, max_length=MOST_VARIABLES)
     secrets: list[Annotated[str, Field(pattern=_WITH_KEY)]] = Field(default=[], max_length=MOST_VARIABLES)
-    """Of the namespace: their keys are variables, or the one key after a colon."""
+    """Secrets of the namespace: their keys become variables, or the key after a colon."""
     command: list[Text] = Field(default=[], max_length=MOST_VARIABLES)
     workspace: Text | None = None
     """The folder that travels with it, from the one that it is run in; empty for none."""
@@ -98,7 +98,7 @@ _OF_OPTION: Final[Mapping[str, str]] = {
     "env": "env",
     "secret": "secrets",
 }
-"""Of each option its field: in the head of a script, and on the command line."""
+"""Field of each option, in the head of a script and on the command line."""
 
 
 def of_options(options: Mapping[str, Any]) -> Settings:

@@ -1,4 +1,4 @@
-"""What starts a command on each node: torchrun, mpirun, the runtime's own command, or nothing.
+"""The starter of a command on each node: torchrun, mpirun, the runtime's own command, or none.
 
 As Kubeflow's SDK does: torchrun where the runtime's ML policy is PyTorch's, mpirun
 where it is MPI's. Who names a starter, or starts a shell, has decided for
@@ -23,7 +23,7 @@ STARTERS: Final = frozenset(
 """Programs that start the ranks of a node, or of all, themselves."""
 SHELLS: Final = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
 OF_SUFFIX: Final = {".py": "python", ".sh": "bash"}
-"""What runs a script that is named alone."""
+"""Interpreters of scripts."""
 _MODULES: Final = ("torch.distributed", "accelerate.", "deepspeed.")
 _PYTHON: Final = re.compile(r"python([23](\.[0-9]{1,2})?)?")
 _NO_PROGRAM: Final = re.compile(r"-|[A-Za-z_][A-Za-z0-9_.]{0,200}=")
@@ -103,7 +103,7 @@ def script_of(words: Sequence[str]) -> str:
 
 
 def _after_python(command: Sequence[str]) -> list[str]:
-    """What Python is given, without `-u`, which the runtime sees to; nothing if another program is called."""
+    """Python's arguments without `-u`, which the runtime sets; None for another program."""
     if not _PYTHON.fullmatch(PurePosixPath(command[0]).name):
         return []
     rest = list(command[1:])

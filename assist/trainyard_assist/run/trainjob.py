@@ -21,7 +21,7 @@ from .settings import Settings
 GPU: Final = "nvidia.com/gpu"
 """The resource of a GPU, where the runtime or the job that is copied names no other."""
 LONGEST_BASE: Final = 30
-"""Characters of a generated name before its suffix: names of pods go on after it."""
+"""Characters of a generated name before its suffix: names of pods add a suffix."""
 _JOB: Final = "job"
 SUFFIX: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Characters of the end of a generated name, as Kubernetes has them: they make no words."""
@@ -101,7 +101,7 @@ def trainjob(
 
 
 def comparable(trainjob: Json) -> dict[str, Any]:
-    """What a TrainJob asks for, without what others write into it: to compare two of them.
+    """A TrainJob's own settings, without fields of other clients: to compare two TrainJobs.
 
     Raises:
         InvalidFieldError: It is no TrainJob where a workspace is looked for.
@@ -153,9 +153,9 @@ def _env(
 
 
 def _amounts(settings: Settings, runtime: Runtime, trainer: Json) -> dict[str, Any]:
-    """`resourcesPerNode`; nothing if no setting says anything of it.
+    """`resourcesPerNode`; None if no setting needs it.
 
-    Trainer counts processes by these alone, without those of the runtime: so they are all there.
+    Trainer counts processes only by these, not by the runtime's: so they are complete.
     As in the SDK, each amount is request and limit.
     """
     before = trainer.get("resourcesPerNode") or runtime.container.get("resources") or {}
@@ -169,7 +169,7 @@ def _amounts(settings: Settings, runtime: Runtime, trainer: Json) -> dict[str, A
 
 
 def _copied_metadata(copied: Json | None) -> tuple[dict[str, str], dict[str, str]]:
-    """What its user has said of a TrainJob beside its spec."""
+    """Settings of the user outside the TrainJob's spec."""
     labels, annotations = (read.texts(copied, "metadata", part) for part in ("labels", "annotations"))
     return (
         {name: value for name, value in labels.items() if name != names.PREBUILT_WORKLOAD_LABEL},

@@ -1,1 +1,1 @@
-"""What the commands read from clusters and write to them, with the user's rights."""
+"""Reads and writes of the commands in clusters, with the user's rights."""

@@ -1,8 +1,8 @@
 """Tells where a TrainJob stands while somebody waits for it, and asks `explain` what it waits for.
 
 Called by `trainyard attach`. `cluster.logs` watches the TrainJob and calls
-`heard`. `explain` is asked when the state changes, and again while the job does
-not run: soon at first, then less and less often.
+`heard`. It runs `explain` when the state changes, and again while the job does not run: soon at first, then
+less and less often.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .observe import observe
 from .watched import EVERY
 
 AGAIN: Final = 5.0
-"""Seconds after which `explain` is asked again if the state stays the same; then twice as long each time."""
+"""Seconds until `explain` runs again if the state stays the same; doubled each time."""
 _SELDOM: Final = 60.0
 """Seconds between two such questions, at most."""
 _APART: Final = 2.0
@@ -54,13 +54,13 @@ class States:
         self._changed.set()
 
     def unanswered(self, error: ApiError) -> None:
-        """The API server does not answer, and is asked again."""
+        """The API server does not answer, and the request is repeated."""
         if not self._is_silent:
             self._say(f"{error}; trying again")
         self._is_silent = True
 
     async def tell(self, client: Client, row: jobs.Row) -> None:
-        """Say where it stands, and go on until it has ended."""
+        """Print its state, and continue until it has ended."""
         self.heard(row)
         state, pause, due = "", AGAIN, 0.0
         while self.row is not None and not self.row.is_over:
@@ -81,7 +81,7 @@ class States:
             self._say(f"{attach.line(self.row, client.time.now())}: reading its last lines")
 
     async def _explain(self, row: jobs.Row, client: Client) -> None:
-        """Say what it waits for; nothing if there is no answer: whoever watches the job knows more."""
+        """Print what it waits for; nothing if there is no answer, because the next look knows more."""
         with suppress(ApiError):
             observation = await observe(client, row.namespace, row.name, names.SYSTEM_NAMESPACE)
             place = observation.queue_place
@@ -112,7 +112,7 @@ async def end(
 ) -> tuple[Observation, Diagnosis] | None:
     """How the TrainJob with this uid has ended; None if it is gone.
 
-    `unanswered`: called while the API server does not answer; it is asked again.
+    `unanswered`: called while the API server does not answer; the request is repeated.
 
     Raises:
         ApiError: The credentials are no longer accepted, or the TrainJob may no longer be seen.

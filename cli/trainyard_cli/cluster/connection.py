@@ -29,14 +29,14 @@ def load(kubeconfig: str | None, context: str | None) -> Credentials:
     """Find the cluster and the user; runs the kubeconfig's exec plugin if it has one.
 
     Raises:
-        CredentialsError: One line says what is wrong and where.
+        CredentialsError: A line names the problem and its place.
     """
     credentials = kube_credentials.load(kubeconfig, context, Credential)
     return credentials if credentials.proxy else replace(credentials, proxy=_proxy(credentials.server))
 
 
 def of_stack(cluster: Cluster, kubeconfig: str | None, context: str | None) -> Credentials:
-    """The cluster of a stack: like `load`, with what the stack file says.
+    """The cluster of a stack: like `load`, with the settings of the stack file.
 
     Every command that is given a stack connects by this, so that none reads or
     writes another cluster than the one that the stack is rolled out to.

@@ -1,4 +1,4 @@
-"""Judges each object of a stack: reads it, and replaces it in a dry run with what git says.
+"""Judges each object of a stack: reads it, and replaces it in a dry run with the manifest in git.
 
 Called by `drift`, which may also repair what differs: then the same replace is
 not a dry run. `trainyard_delivery.drift` decides what follows from the answers.

@@ -1,4 +1,4 @@
-"""What a cluster has outside a stack that may reach into it; needs only read rights.
+"""Reads foreign objects that may affect a stack; needs only read rights.
 
 Called by `drift`. `trainyard_delivery.drift.unmanaged` decides what counts.
 """

@@ -1,4 +1,4 @@
-"""Which of certain objects a cluster has: each of their kinds is listed once, as metadata.
+"""Finds existing objects in a cluster: lists each kind once, as metadata.
 
 Called by `rollout`, with what a stack would create; needs only read rights.
 """

@@ -46,7 +46,7 @@ class Forward:
 class Forwards:
     """The ports that are forwarded to a rank.
 
-    `say` takes what goes wrong with a connection; the others go on.
+    `say` takes the error of a connection; other connections continue.
     """
 
     def __init__(self, client: Client, rank: Rank, say: Callable[[str], None]) -> None:

@@ -33,7 +33,7 @@ OWN_ALONE: Final = (
     "places count only the jobs of this namespace: you are not allowed to see those of others in its queues"
 )
 MOST_QUEUES: Final = 64
-"""LocalQueues that Kueue is asked about, at most; in others the places are counted."""
+"""The most LocalQueues to query Kueue about; in others the places are counted."""
 
 
 @dataclass(frozen=True, slots=True)

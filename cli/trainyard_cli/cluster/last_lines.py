@@ -1,4 +1,4 @@
-"""What the operator has kept of a failed job's logs, as its user may see it: docs/adr/0037."""
+"""Reads the kept last lines of a failed job, with the user's rights: docs/adr/0037."""
 
 from __future__ import annotations
 

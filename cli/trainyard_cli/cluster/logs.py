@@ -1,4 +1,4 @@
-"""Reads the logs of a TrainJob's pods, all at once, and goes on over cut connections, restarts and new pods.
+"""Reads the logs of all of a TrainJob's pods, across cut connections, restarts and new pods.
 
 Called by `trainyard logs` and `trainyard attach`; needs only read rights. `trainyard_assist.logs` says
 which lines are new and which come first.
@@ -33,15 +33,15 @@ from .watched import FIRST, watched
 MOST: Final = 512
 """Logs that are read at a time."""
 OTHERS: Final = 8
-"""Connections beside those of the logs."""
+"""Further connections, in addition to those of the logs."""
 EVERY: Final = 2.0
 """Seconds between two looks at a log that has ended before its pod, and at most at one that is cut."""
 GATHER: Final = 0.1
 """Seconds for which lines are gathered, so that they can be put in order."""
 _INACTIVITY: Final = 60.0
-"""Seconds after which a log that is silent is asked for again: its connection may be dead."""
+"""Seconds after which a silent log is requested again: its connection may be dead."""
 _TRIES: Final = 3
-"""How often a log is asked for that cannot be read, or of which nothing new comes and not all is sure."""
+"""How often a log is requested that cannot be read, or that may be incomplete and brings nothing new."""
 _WAITING: Final = 64
 """Pieces of logs that nobody has printed yet; what comes then has to wait."""
 _READ: Final = "read logs (get pods/log)"
@@ -167,7 +167,7 @@ class Logs:
         job: Its name.
         wanted: What of the logs is wanted.
         changed: While it is followed, called with what is seen of the TrainJob each time that it changes.
-        unanswered: While it is followed, called when the API server does not answer; it is asked again.
+        unanswered: While it is followed, called when the API server does not answer; the request is repeated.
     """
 
     def __init__(
@@ -521,8 +521,8 @@ class Logs:
     async def _before(self, source: Source, beginning: bytes = b"") -> AsyncGenerator[list[Line], None]:
         """The rest of the run of a container that was read, from the log before its last restart.
 
-        `beginning`: how the log of the next run begins, if lines of it have come: they come then. So what is
-        there, and is not of the run that was read, is of a run of which nothing was read.
+        `beginning`: how the log of the next run begins, if lines of it have come: they come then. So a log
+        that is not of the last run that was read is of an unread run.
         """
         tries = 0
         while tries < _TRIES:

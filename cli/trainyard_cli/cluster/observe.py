@@ -1,4 +1,4 @@
-"""What `trainyard explain` looks at: a bounded number of requests, in three concurrent rounds.
+"""The reads of `trainyard explain`: a bounded number of requests, in three concurrent rounds.
 
 The TrainJob; then what belongs to it; then what `follow_ups` asks for. What
 the user may not see, or what times out, is noted and does not end the look.
@@ -182,7 +182,7 @@ class _Look:
     async def get(
         self, subject: Subject, resource: Resource | None, namespace: str | None, name: str
     ) -> Json | None:
-        """One object; None if there is none, the user may not see it, or nothing is asked for."""
+        """One object; None if there is none, the user may not see it, or it is not requested."""
         if resource is None or not is_name(name):
             return None
         request = self._client.get(resource.path(namespace, name))
@@ -192,7 +192,7 @@ class _Look:
     async def all(
         self, subject: Subject, resource: Resource | None, namespace: str | None, **params: str
     ) -> tuple[Json, ...]:
-        """The objects of a kind, at most `MOST`; none if nothing is asked for."""
+        """The objects of a kind, at most `MOST`; none if they are not requested."""
         if resource is None:
             return ()
         path = resource.path(namespace)

@@ -1,7 +1,7 @@
 """Jobs in queues that would no longer hold them: found before a stack changes what its queues hold.
 
-Called by `rollout`. Queries the cluster, with only read rights. What Kueue has
-admitted in one way cannot go on in the other (docs/adr/0038).
+Called by `rollout`. Queries the cluster, with only read rights. Jobs that Kueue has admitted in one way
+cannot continue in the other (docs/adr/0038).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[st
 
 
 async def refused(client: Client, integrations: Collection[Integration], *, installs: bool) -> list[str]:
-    """The same with the kinds of jobs that Kueue queues, and whether the stack says which."""
+    """The same with the kinds of jobs that Kueue queues, and whether the stack sets them."""
     try:
         workloads = [
             workload
@@ -74,7 +74,7 @@ async def refused(client: Client, integrations: Collection[Integration], *, inst
     way = Integration.TRAINJOB if is_to_hold_jobsets else Integration.JOBSET
     return [
         f"refused: the queues hold {now}s, and would hold {then}s: Kueue would stop the jobs that are in "
-        f"them, or keep their quota for ever. {'. '.join(jobs)}",
+        f"them, or keep their quota forever. {'. '.join(jobs)}",
         f"To leave it as it is, say in the stack file: kueue.integrations: [{way}]",
         "To change it, let these jobs end, or delete them. So that no new ones come meanwhile, run this; "
         f"make up then gives the tenants their quota back: {CLOSE}",

@@ -38,7 +38,7 @@ from .lists import everything
 from .observe import in_time, is_name
 
 MOST: Final = 256
-"""Objects of a kind that are asked for one by one, at most."""
+"""The most objects of a kind that are requested one by one."""
 
 Key = tuple[str, str]
 """Namespace and name."""
@@ -92,7 +92,7 @@ async def look(client: Client, namespace: str, queue: str | None = None) -> Seen
 
 
 async def forecast(client: Client, local_queue: Json, jobset: Json, job: str, priority: int) -> quota.Verdict:
-    """What becomes of a job that would be sent now.
+    """The forecast for a job that would be sent now.
 
     Args:
         client: Whose rights are used.

@@ -1,9 +1,8 @@
 """A TrainJob that is sent again, under its own name or another one, with the rights of its user.
 
 Called by `trainyard retry`. `trainyard_assist.resend` makes the manifest. Under
-the same name nothing may be lost between the deletion and the creation: the
-API server is asked first whether it lets the new one in, and the caller keeps
-the manifest in a file meanwhile.
+the same name nothing may be lost between the deletion and the creation: a dry run checks first that the API
+server accepts the new one, and the caller keeps the manifest in a file meanwhile.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _TELL_EVERY: Final = 15.0
 
 
 class Stage(Enum):
-    """How far it has come, for whoever interrupts it."""
+    """The progress, to print on an interrupt."""
 
     BEFORE = auto()
     """The old TrainJob is there."""
@@ -224,5 +223,5 @@ def _is_taken(error: ApiError) -> bool:
 
 
 def _is_silence(error: ApiError) -> bool:
-    """Whether nobody can tell what has become of the request."""
+    """Whether the result of the request is unknown."""
     return isinstance(error, RetriableError) or not error.code

@@ -91,7 +91,7 @@ async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Dr
 
     Args:
         client: Whose rights are used.
-        request: What is wanted.
+        request: The requested TrainJob.
         warnings: Where the client puts the warnings of the API server.
 
     Raises:
@@ -370,7 +370,7 @@ async def _queue(client: Client, manifest: Json, runtime: Json) -> Queue:
 
 
 async def _verdict(client: Client, local: Json, manifest: Json, runtime: Json, priority: int) -> str:
-    """What becomes of it if it is sent now, in words; empty if too little can be seen to say so."""
+    """The forecast if it is sent now, as text; empty if too little can be seen."""
     metadata = manifest["metadata"]
     job = f"{metadata['namespace']}/{metadata['name']}"
     try:

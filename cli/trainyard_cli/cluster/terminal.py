@@ -1,4 +1,4 @@
-"""The terminal and the pipes of whoever runs the command, read and written without blocking the event loop.
+"""The terminal and the pipes of the user, read and written without blocking the event loop.
 
 Called by `trainyard exec`.
 """

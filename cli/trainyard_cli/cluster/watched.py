@@ -65,7 +65,7 @@ async def watched(
         namespace: Theirs.
         decode: What is read of an object.
         params: The API server's, such as `labelSelector`.
-        unanswered: Called while the API server does not answer. It is asked again.
+        unanswered: Called while the API server does not answer. The request is repeated.
 
     Raises:
         UnauthorizedError: The credentials are no longer accepted.
@@ -142,7 +142,7 @@ def _decoded(line: bytes) -> _Event:
     try:
         return msgspec.json.decode(line, type=_Event)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RetriableError(f"the API server's answer is not what was asked for: {error}") from error
+        raise RetriableError(f"the API server's answer is not valid: {error}") from error
 
 
 def _ends_the_list(raw: msgspec.Raw) -> bool:

@@ -50,7 +50,7 @@ def confirmed(question: str) -> bool:
 
 
 def checked(jobs: Sequence[str], namespace: str | None) -> list[str]:
-    """The names, each once. Raises `UserError` for what is no name."""
+    """The names, each once. Raises `UserError` for an invalid name."""
     for name in (*jobs, *([] if namespace is None else [namespace])):
         if not is_name(name):
             raise UserError(f"{name!r} is not a valid name of an object")
@@ -76,7 +76,7 @@ class Printer:
         self.answers: list[Answer] = []
 
     def tell(self, sentence: str) -> None:
-        """Print what is no answer; that nobody reads it stops nothing."""
+        """Print a remark; a closed stderr stops nothing."""
         with suppress(BrokenPipeError):
             print(clean(sentence), file=self._err, flush=True)
 
@@ -144,7 +144,7 @@ def act(
 ) -> int:
     """Do it to one TrainJob after the other, and print what became of each; returns the exit code.
 
-    Whoever interrupts it reads what is done and what is not.
+    On an interrupt it prints what is done and what is not.
     """
     left = list(jobs)
 

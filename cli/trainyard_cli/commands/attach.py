@@ -1,7 +1,7 @@
 """`trainyard attach`: a TrainJob from here on, its states and its logs, to its end and exit code.
 
-Called by `main`, which adds `command` to the application, and by whoever has
-just sent a TrainJob, who calls `attach`. Prints; `cluster.logs` and
+Called by `main`, which adds `command` to the application, and by commands that have just sent a TrainJob,
+which call `attach`. Prints; `cluster.logs` and
 `cluster.attach` read the cluster.
 """
 
@@ -34,7 +34,7 @@ from ..printer import Printer
 from .logs import print_rest, seconds, show
 
 LEFT: Final = 130
-"""The exit code after Ctrl-C, as shells have it: the job goes on, so none of its own would be true."""
+"""The exit code after Ctrl-C, as in shells: the job continues, so it has no exit code yet."""
 
 
 def run(
@@ -51,8 +51,8 @@ def run(
 ) -> int:
     """Follow the TrainJob to its end; returns its exit code.
 
-    0: it is complete; if it has failed, the exit code of the rank that failed first, and 1 where nobody
-    knows that or the job was deleted; 130: the user has left, and the job goes on.
+    0: it is complete; if it has failed, the exit code of the rank that failed first, and 1 if that is
+    unknown or the job was deleted; 130: the user has left, and the job continues.
 
     Args:
         job: Its name.
@@ -136,8 +136,8 @@ class Voice:
 
 
 def _left(namespace: str, job: str, row: jobs.Row | None, again: list[str]) -> str:
-    """What a user is told who leaves."""
-    stands = "is as it was" if row is None else f"is {row.state}{'' if row.is_over else ', and goes on'}"
+    """The message for a user who leaves."""
+    stands = "is as it was" if row is None else f"is {row.state}{'' if row.is_over else ', and continues'}"
     words = shlex.join(["trainyard", "attach", job, *again])
     return f"TrainJob {namespace}/{job} {stands}. To come back: {words}"
 

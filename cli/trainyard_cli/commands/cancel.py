@@ -43,7 +43,7 @@ def run(
 
     Args:
         jobs: Their names.
-        ask: Gets a question, and answers whether to go on.
+        ask: Gets a question, and returns whether to continue.
         suspend: Suspend them, and delete none.
         yes: Do not ask.
         namespace: Their namespace; None: that of the context.

@@ -78,7 +78,7 @@ def run(
         err: Where progress and everything else goes.
 
     Raises:
-        UserError: It was not copied whole: the message says what is there.
+        UserError: The copy is incomplete: the message lists what exists.
     """
     out, err = out or sys.stdout, err or sys.stderr
     places = (_place(source), _place(target))
@@ -139,7 +139,7 @@ class _Copy:
     is_sent: bool = False
 
     def fetch(self, target: Path, path: str) -> _Copying:
-        """Copy from the rank. What cannot be written is said before anybody is queried."""
+        """Copy from the rank. Reports an unwritable target before any query."""
         name = copies.name(path)
         if target.is_dir() and name != copies.HERE:
             target /= name
@@ -157,7 +157,7 @@ class _Copy:
         return fetch
 
     def send(self, source: Path, path: str) -> _Copying:
-        """Copy to the rank. What cannot be sent is said before anybody is queried."""
+        """Copy to the rank. Reports an unreadable source before any query."""
         whole = entries(source, most_bytes=self.most_bytes, tally=self.tally)
         name = source.resolve().name
 
@@ -226,7 +226,7 @@ class _Progress:
         self._err.flush()
 
     def end(self) -> None:
-        """Leave an empty line to whoever writes next."""
+        """Leave an empty line for the next writer."""
         if self._is_shown:
             self._err.write("\r\x1b[K")
             self._err.flush()

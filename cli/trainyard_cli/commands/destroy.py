@@ -47,13 +47,13 @@ def run(
 ) -> int:
     """Print what is deleted, what stays and what becomes of TrainJobs; then do it, and return the exit code.
 
-    Unless `yes` is set, `ask` gets a question and answers whether to go on; with
+    Unless `yes` is set, `ask` gets a question and returns whether to continue; with
     `dry_run` nothing is deleted, and with `exclude_protected` no protected node
     group. With `verbose`, Pulumi prints its own output while it deletes. The
     exit code is Pulumi's; 1: nothing is deleted, because nobody has said yes.
 
     Raises:
-        UserError: It cannot be said what there is, or Pulumi cannot be run.
+        UserError: The objects cannot be listed, or Pulumi cannot be run.
     """
     out, err = out or sys.stdout, err or sys.stderr
     credentials = target(stack, kubeconfig, context)
@@ -129,12 +129,12 @@ def command(
 ) -> None:
     """Remove a stack's platform from its cluster; TrainJobs stay.
 
-    TrainJobs stay with their pods and CRDs. Says first what is deleted, what stays, and what
-    becomes of each TrainJob that runs or waits. Then it asks, and runs `pulumi destroy`. `make
+    TrainJobs stay with their pods and CRDs. Prints first what is deleted, what stays, and the effect on each
+    TrainJob that runs or waits. Then it asks, and runs `pulumi destroy`. `make
     up` brings the platform back and takes over what has stayed.
 
     Exit code: Pulumi's, 0 if it is done or was a dry run; 1 if nobody has said
-    yes; 2 if the cluster or Pulumi could not be asked.
+    yes; 2 if the cluster could not be queried or Pulumi could not be run.
 
     Example: trainyard destroy --stack prod --dry-run
     """

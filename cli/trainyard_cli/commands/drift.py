@@ -1,4 +1,4 @@
-"""`trainyard drift`: whether the cluster is what git says, including what others have added.
+"""`trainyard drift`: whether the cluster matches git, including fields that others have added.
 
 Called by `main`, which adds `command` to the application. Renders the stack,
 queries the cluster (`drift_judge`) and prints.
@@ -295,7 +295,7 @@ async def _judged(
     keep: frozenset[str],
     tell: Callable[[Sequence[Verdict], Beside], None] | None,
 ) -> tuple[list[Verdict], Beside]:
-    """The verdicts, and what the cluster has beside the stack; repairs after `tell`, and only with it."""
+    """The verdicts, and foreign objects in the cluster; repairs after `tell`, and only with it."""
     async with connection.client(credentials, "drift") as client:
         await client.get("/version")  # an unreachable cluster is reported once, not for each object
         verdicts = [
@@ -328,10 +328,10 @@ def command(
 ) -> None:
     """Show where the cluster differs from git, and who changed it.
 
-    Compares field by field: replaces each object in a dry run with what git says, which needs
-    the rights of a rollout. What others may write, such as an autoscaler or a controller of
-    certificates, is not drift. --repair prints the differences first and then makes the objects
-    what git says: what others have added is removed. Objects that git does not have and that
+    Compares field by field: replaces each object in a dry run with its manifest in git, which needs the
+    rights of a rollout. What others may write, such as an autoscaler or a controller of
+    certificates, is not drift. --repair prints the differences first and then restores what is in git: it
+    removes fields that others have added. Objects that git does not have and that
     give rights into what it has are reported, never removed. Exit code 1: there is drift. Exit
     code 2: some objects, or all, could not be judged.
 

@@ -1,8 +1,7 @@
 """How `trainyard explain --logs` shows what the nodes of a failed attempt printed last.
 
 The one that failed first comes last, where a reader of a terminal looks first.
-Whoever may write ConfigMaps may have changed it, so all of it is cleaned and
-bounded.
+Users with the right to write ConfigMaps may have changed it, so all of it is cleaned and bounded.
 """
 
 from __future__ import annotations

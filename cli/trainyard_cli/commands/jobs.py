@@ -189,7 +189,7 @@ _ALL: Final = "--all lists those that have ended."
 
 
 async def _watch(client: Client, namespace: str | None, watching: _Terminal | _Changes, err: TextIO) -> None:
-    """Look again and again, until the user ends it; an API server that does not answer is asked again."""
+    """Repeat the request until the user ends it, also if the API server does not answer."""
     silent = False
     while True:
         began = time.monotonic()
@@ -215,7 +215,7 @@ class _Terminal:
         self._height = 0
 
     def show(self, seen: Seen) -> None:
-        """Draw what is there now."""
+        """Draw the current table."""
         size = shutil.get_terminal_size()
         lines = ["No TrainJob runs or waits."]
         if seen.rows:
@@ -232,7 +232,7 @@ class _Terminal:
 
 
 class _Changes:
-    """A line for each job that comes, changes, ends or goes: for what is no terminal."""
+    """A line for each job that appears, changes, ends or is deleted: for pipes and files."""
 
     def __init__(self, chosen: Chosen, out: TextIO) -> None:
         self._chosen = chosen
@@ -240,7 +240,7 @@ class _Changes:
         self._before: Mapping[Key, Sequence[str]] = {}
 
     def reads(self, _: Row) -> bool:
-        """All jobs: of those that were listed, it is told how they end."""
+        """All jobs: for those that were listed, the end is printed too."""
         return True
 
     def show(self, seen: Seen) -> None:

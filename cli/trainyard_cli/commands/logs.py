@@ -57,7 +57,7 @@ def run(
     Args:
         job: Its name.
         rank: The number of a rank, or its place (`launcher-0`); None: all.
-        follow: Go on until the TrainJob has ended.
+        follow: Continue until the TrainJob has ended.
         since: Only what was printed in the last so long (`10m`).
         grep: Only the lines that have this text.
         previous: The logs of the containers before the ones that run now.
@@ -66,7 +66,7 @@ def run(
         kubeconfig: None: KUBECONFIG or ~/.kube/config.
         context: None: the current one.
         out: Where the lines go.
-        err: Where what is said of them goes.
+        err: Where remarks go.
 
     Raises:
         UserError: The options contradict each other, there is no such TrainJob or rank, or the cluster
@@ -92,7 +92,7 @@ def run(
 
 
 def seconds(since: str | None) -> float | None:
-    """The value of `--since`. Raises `UserError` for what is no duration."""
+    """The value of `--since`. Raises `UserError` for an invalid duration."""
     try:
         return None if since is None else durations.seconds(since)
     except ValueError as error:
@@ -222,8 +222,8 @@ def command(
 ) -> None:
     """Print the logs of all ranks of a TrainJob.
 
-    In the order of time, each line after its rank. With --follow it goes on over restarts and ends
-    with the job. Of pods that are gone it prints the last lines, where they are kept. Exit code 1:
+    In the order of time, each line after its rank. With --follow it continues across restarts and ends with
+    the job. Of pods that are gone it prints the last lines, where they are kept. Exit code 1:
     there is no log; 2: the cluster could not be queried.
 
     Example: trainyard logs my-training --follow

@@ -25,7 +25,7 @@ from ..output import FINE, Output, write_json
 
 API_VERSION: Final = "ports.trainyard.dev/v1alpha1"
 _OTHERS: Final = 8
-"""Connections beside those that are forwarded."""
+"""Further connections, in addition to the forwarded ones."""
 _LAST: Final = 65_535
 
 
@@ -148,7 +148,7 @@ def command(
 ) -> None:
     """Forward ports of this machine to a rank of a TrainJob.
 
-    Only this machine reaches them. Goes on until Ctrl-C, also where the rank gets a new pod. Exit code 2:
+    Only this machine reaches them. Continues until Ctrl-C, even if the rank gets a new pod. Exit code 2:
     they could not be forwarded. Needs the right pods/portforward.
 
     Example: trainyard ports my-training 6006

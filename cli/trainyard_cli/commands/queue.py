@@ -207,7 +207,7 @@ def command(
     """Print your queues: quota, free quota and waiting jobs.
 
     Uses your own rights, and changes nothing. Of each job that waits it says what it lacks. FREE is what
-    is left of the queue's own quota, LENDABLE what its cohort lends it beside that now. Without any
+    is left of the queue's own quota, LENDABLE is what its cohort lends it now. Without any
     kubeconfig it looks at this clone's sandbox. Exit code 2: there is no such queue, or the
     cluster could not be queried.
 

@@ -1,4 +1,4 @@
-"""What a pull request does to stacks and TrainJobs, as values for the report; pure.
+"""Effects of a pull request on stacks and TrainJobs, as values for the report; pure.
 
 `report` makes them from what git, `make preview` and `make impact` say, and
 `report_markdown` puts them into words.
@@ -39,7 +39,7 @@ class Stack:
     settings: Sequence[Field] = ()
     """What else has changed in the stack file."""
     replaced: Sequence[str] = ()
-    """What creates all of it anew, or leaves it behind: a sentence each."""
+    """Changes that recreate the whole stack, or leave it behind: a sentence each."""
     granted: Sequence[str] = ()
     """What is newly let through: a sentence each."""
     runtimes: frozenset[str] = frozenset()

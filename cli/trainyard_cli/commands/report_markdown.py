@@ -1,4 +1,4 @@
-"""What a pull request does, as Markdown for reviewers; pure.
+"""The report of a pull request, as Markdown for reviewers; pure.
 
 Called by `report`. The part above the folds has at most 40 lines and 4,000
 characters, the worst first; the rest is folded below. Text from files, Pulumi
@@ -215,7 +215,7 @@ def _jobs(rows: Sequence[Row]) -> list[str]:
 
 
 def _means(rows: Sequence[Row]) -> list[str]:
-    """What the changes mean beside TrainJobs."""
+    """Effects of the changes other than on TrainJobs."""
     lines = [
         f"- {_code(row.name, _CELL)}: {_code(sentence, _LONG)}"
         for row in rows

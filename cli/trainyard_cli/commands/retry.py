@@ -55,7 +55,7 @@ def run(
 
     Args:
         job: Its name.
-        ask: Gets a question, and answers whether to go on.
+        ask: Gets a question, and returns whether to continue.
         name: The name of the new one; None: its own, which deletes the old one.
         yes: Do not ask.
         dry_run: Print the manifest, and write nothing.
@@ -113,7 +113,7 @@ class _Sending:
         self._file: Path | None = None
 
     def run(self, credentials: Credentials, *, beside: bool) -> int:
-        """Send it `beside` the old one or in its place, and print the answer; returns the exit code."""
+        """Send it in place of the old one, or in addition, and print the answer; returns the exit code."""
         send = self._beside if beside else self._instead
         try:
             answer = answers.query(credentials, VERB, send)
@@ -194,8 +194,8 @@ def command(
 ) -> None:
     """Send a TrainJob again, as it was written.
 
-    Under its own name the old one is deleted first. If that loses something, because it still runs or
-    has a volume, you are asked. Exit code 1: nobody has said yes, or it is refused; 2: it could not be
+    Under its own name the old one is deleted first. Asks first if this loses something, because the job
+    still runs or has a volume. Exit code 1: nobody has said yes, or it is refused; 2: it could not be
     queried or sent.
 
     Example: trainyard retry my-training

@@ -14,7 +14,7 @@ _QUIET_SECONDS: Final = 30.0
 
 
 class Progress:
-    """Shows what is going on and how much is done. Use as a context manager."""
+    """Shows the current step and the progress. Use as a context manager."""
 
     def __init__(self, file: TextIO) -> None:
         self._console = Console(file=file, highlight=False, markup=False)

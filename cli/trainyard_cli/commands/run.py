@@ -78,7 +78,7 @@ def run(
         shell: Send a TrainJob that waits, and open this in its first rank; None: it runs the command.
         form: YAML and JSON print the TrainJob, and do not follow it: what is stored or, of a dry run, what
             would be sent.
-        ask: The answer to a question; None where nobody can be asked.
+        ask: The answer to a question; None without a terminal.
         folder: Where it is run.
         namespace: Its namespace; None: that of the context.
         kubeconfig: None: KUBECONFIG or ~/.kube/config.

@@ -1,7 +1,7 @@
 """`trainyard run --local`: the TrainJob of a command, on this machine.
 
 Called by `run`. The runtime is that of the cluster if it answers, and otherwise
-that of this clone's catalog; nothing else is asked of a cluster, and nothing sent.
+that of this clone's catalog; no other request goes to a cluster, and nothing is sent.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def run(
         kubeconfig: None: KUBECONFIG or ~/.kube/config.
         context: None: the current one.
         out: Where its lines go.
-        err: Where what is said of it goes.
+        err: Where remarks go.
 
     Raises:
         UserError: There is no such runtime, or the TrainJob does not run on this machine.

@@ -51,7 +51,7 @@ app = typer.Typer(
 
 @dataclass(frozen=True)
 class Entry:
-    """A runtime and what its file says about it."""
+    """A runtime with the header of its file."""
 
     runtime: Runtime
     header: Header

@@ -171,7 +171,7 @@ async def _with_cluster(expected: Mapping[str, Json], credentials: Credentials) 
 
 
 async def compared(client: Client, expected: Mapping[str, Json]) -> Comparison:
-    """What the cluster has, beside what it should have; raises `PlatformError` if it knows no runtimes."""
+    """The runtimes in the cluster, and those of the stack; raises `PlatformError` without their CRD."""
     there: dict[str, Json] = {}
     try:
         async for page in client.list(CLUSTER_TRAINING_RUNTIMES.path()):

@@ -156,7 +156,7 @@ def _cells(amounts: Amounts) -> Mapping[str, str]:
 
 
 def _cell(kind: Kind, amount: Amount) -> str:
-    """`3.9/16 24%`: used, of what is asked for."""
+    """`3.9/16 24%`: used, requested, and the percentage."""
     if amount.requested is None and amount.used is None:
         return ""
     used = "?" if amount.used is None else seff.shown(kind, amount.used)

@@ -96,7 +96,7 @@ def look(
 ) -> tuple[Report, bool]:
     """What is wrong with the stacks and the catalog, and whether a file was too broken to check the rules.
 
-    What a stack causes is told at its file. With `since`, advice about files
+    A finding that a stack causes is reported at its file. With `since`, advice about files
     that have not changed since is left out. Raises `CannotLintError`, `GitError` or
     `PlatformError` if git or the folders could not be read.
     """
@@ -208,7 +208,7 @@ def _file(path: Path, namesakes: Sequence[Path]) -> tuple[list[Entry], tuple[Doc
 def _replaced(
     stacks: Mapping[str, StackSettings], before: Mapping[str, StackSettings], folder: Path
 ) -> Iterator[Entry]:
-    """Advice on stacks whose file creates all of the stack anew, or leaves it behind."""
+    """Advice on stacks whose file recreates the whole stack, or leaves it behind."""
     for name, settings in before.items():
         for sentence in replacements.of_stack(name, settings, stacks[name]):
             yield _advice(name, folder, sentence)

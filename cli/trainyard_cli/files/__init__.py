@@ -1,1 +1,1 @@
-"""What the commands read from the clone: manifests, the catalog and stack files."""
+"""Reads the clone's files: manifests, the catalog and stack files."""

@@ -1,4 +1,4 @@
-"""What is wrong with one file of the catalog: its runtime, its header, its example.
+"""Errors in one file of the catalog: its runtime, its header, its example.
 
 Called by `lint` and `verify`. Reads nothing; a file is its path and its text.
 `trainyard_platform.catalog.judge` decides about the runtime.

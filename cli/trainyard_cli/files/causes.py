@@ -1,4 +1,4 @@
-"""Where the cause of a finding is: in the runtime that it is about, or in the file of a stack.
+"""The place of a finding's cause: in its runtime, or in the file of a stack.
 
 Called by `lint` and `verify`. Pure: what a runtime is like under other settings
 comes from the caller.
@@ -37,12 +37,12 @@ _PARTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "accelerators": {"accelerators": {}},
     "storage": {"storage": Storage()},
 }
-"""What changes runtimes beside their overlays, and the settings without it."""
+"""Settings other than overlays that change runtimes, and the settings without them."""
 _TAINTS: Final = ".taints"
 """How the place of a pool's taints ends."""
 
 _Key = tuple[str, str, Level]
-"""What is told once: the place, the rule and its level."""
+"""The key of a merged finding: the place, the rule and its level."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Stack:
 def placed(entries: Iterable[Entry], stack: Stack) -> tuple[list[Entry], list[Entry]]:
     """The findings about a stack's runtimes that are the runtimes' own, and those that the stack causes.
 
-    The latter are told once for each place in the stack's file, with the runtimes that it reaches.
+    The latter are reported once per place in the stack's file, with the affected runtimes.
     """
     own: list[Entry] = []
     certain: dict[_Key, list[Entry]] = defaultdict(list)

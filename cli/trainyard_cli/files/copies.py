@@ -1,7 +1,7 @@
 """Files and folders of this machine, packed for `tar` and unpacked from it.
 
 Called by `cluster.copies`. What is packed is looked at before anything is sent.
-What is unpacked comes from a stranger: files and folders, below the target alone.
+The archive is not trusted: only files and folders below the target are unpacked.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ class Unpacking:
             self._tally.files += 1
 
     def _link(self, parts: tuple[str, ...], target: tuple[str, ...]) -> None:
-        """Another name of a file that is there already."""
+        """A hard link to an existing file."""
         file = self._target.joinpath(*target)
         if not parts or file.parent not in self.folders or not stat.S_ISREG(file.lstat().st_mode):
             raise UserError(clean(f"{self._path}: what tar sent links it to {file}, which it has not sent"))

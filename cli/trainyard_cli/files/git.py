@@ -1,4 +1,4 @@
-"""What git says: which files differ from another revision, and what it has at their paths."""
+"""Queries git: files that differ from another revision, and their content there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stack's rules say about one runtime of the catalog, as a stack installs it: pure.
+"""Findings of a stack's rules about one runtime of the catalog, as the stack installs it: pure.
 
 Called by `runtimes new` and `verify`.
 """

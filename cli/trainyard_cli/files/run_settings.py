@@ -1,4 +1,4 @@
-"""What the folder of a run says of it: `trainyard.yaml`, the head of its script, and its own name.
+"""Settings of a run from its folder: `trainyard.yaml`, the head of its script, and its own name.
 
 Called by `run`. Reads only regular files, and of a script only its head.
 """

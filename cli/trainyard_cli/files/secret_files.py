@@ -1,6 +1,6 @@
 """Files that look like secrets, by their name or by what they hold.
 
-Called by `workspace`, so that whoever sends a folder can be asked about them. A
+Called by `workspace`, to ask about them before a folder is sent. A
 look, no proof: it knows the usual names, and reads the beginning of a file.
 """
 

@@ -56,7 +56,7 @@ def read(name: str, folder: Path = STACKS) -> StackSettings:
 
 
 def read_as_pulumi(name: str) -> StackSettings:
-    """What the file says from which Pulumi reads the stack; raises as `read`."""
+    """The content of the file from which Pulumi reads the stack; raises as `read`."""
     return _read(name, file_of(name))
 
 

@@ -1,8 +1,8 @@
 """A folder as a TrainJob takes it along: what git sees of it, as one archive.
 
 Called by `trainyard run --workspace`, which asks about what looks like a
-secret. The same content gives the same archive, whoever packs it, where and
-when. Sizes are looked at before contents; nothing outside the folder is read.
+secret. The same content always gives the same archive. Sizes are looked at before contents; nothing outside
+the folder is read.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _CACHES: Final = frozenset(
         *(".tox", ".venv", "__pycache__", "node_modules", "venv"),
     }
 )
-"""What is left out of a folder about which git says nothing."""
+"""Names that are left out of a folder outside of git."""
 _WAY_OUT: Final = (
     "Have git ignore what the training does not need (.gitignore), load data with an initializer (s3://, "
     "hf://, pvc://) or from a volume, and put what never changes into the image."
@@ -94,7 +94,7 @@ class Workspace:
     size: int
     """Bytes of all files, as they are."""
     suspects: tuple[Suspect, ...] = ()
-    """What the user should be asked about: it is packed."""
+    """Files to ask the user about; they are packed."""
     remarks: tuple[str, ...] = ()
     """A sentence on each file that is left out, or changed while it was read."""
 
@@ -121,8 +121,8 @@ _Stamp = tuple[int, int, int]
 def pack(folder: Path, *, without: Collection[str] = (), limits: Limits | None = None) -> Workspace:
     """The folder as git sees it: what it tracks or does not ignore, as it is now.
 
-    Of a folder in no repository it is all but the usual caches. What is no file is left out, with a
-    remark, and so is a link that leads out of the folder.
+    Of a folder in no repository it is all but the usual caches. Other than files, and links that lead out of
+    the folder, are left out, with a remark.
 
     Args:
         folder: Which; it may be a part of a repository.
@@ -130,7 +130,7 @@ def pack(folder: Path, *, without: Collection[str] = (), limits: Limits | None =
         limits: How large it may be; None: as large as a Secret has room for.
 
     Raises:
-        WorkspaceError: It is no folder, is empty, has too many files or too large ones, or changes all the
+        WorkspaceError: It is not a folder, is empty, has too many files or too large ones, or changes all the
             time; says which, and the way out.
         GitError: Git cannot tell.
     """
@@ -184,7 +184,7 @@ def _all_paths(folder: Path) -> Generator[str, None, None]:
 def _behind_links(folder: Path, paths: Collection[str]) -> set[str]:
     """Paths that git still has, though a link has taken the place of a folder above them.
 
-    What is there now is somewhere else.
+    The file at this path is now another one.
     """
     root = os.path.realpath(folder)
     parents = {posixpath.dirname(path) for path in paths}

@@ -1,4 +1,4 @@
-"""What this machine has: free ports, GPUs and programs.
+"""Resources of this machine: free ports, GPUs and programs.
 
 Called by `run` of this package.
 """

@@ -66,7 +66,7 @@ def run_local(
         namespace: Of manifests that name none.
         grace: Seconds from SIGTERM to SIGKILL for processes that are to end.
         out: Where their lines go, each after the rank.
-        err: Where what is said of them goes.
+        err: Where remarks go.
 
     Raises:
         UserError: It cannot be rendered, it does not run on one machine, or a program is not here. Nothing

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Final, Self
 
 STOPS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals that end what runs; one that whoever started this process ignores, as nohup does, ends nothing."""
+"""Signals that end the processes, unless this process ignores them from its start, as under nohup."""
 
 _Handler = Callable[[int, FrameType | None], object] | int | None
 

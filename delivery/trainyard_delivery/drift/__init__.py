@@ -1,4 +1,4 @@
-"""Is the cluster what git says, down to what others have added: pure.
+"""Whether the cluster matches git, including fields that others have added: pure.
 
 `expected` has the objects that a stack asks for. For each, a dry run asks the
 API server what a replace of the live object by exactly that would give (`body`

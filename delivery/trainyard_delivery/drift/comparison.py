@@ -1,4 +1,4 @@
-"""One object: the request to the API server, and what its answer says."""
+"""Compares one object: the request to the API server, and its answer."""
 
 from __future__ import annotations
 
@@ -24,27 +24,26 @@ _OF_THE_SERVER: Final = (
     "selfLink",
     "uid",
 )
-"""Of `metadata`: what nobody sets in git."""
+"""Fields of `metadata` that git never sets."""
 NOT_SHOWN: Final = "(not shown)"
 _SECRET: Final = ("data", "stringData")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One thing in the cluster that differs from git."""
+    """A difference between the cluster and git."""
 
     path: str
     git: JsonValue
-    """What git says; `ABSENT` for nothing."""
+    """The value in git; `ABSENT` for none."""
     cluster: JsonValue
-    """What is there; `ABSENT` for nothing."""
+    """The value in the cluster; `ABSENT` for none."""
     writer: Writer | None
     """The client that says that it wrote it; None if none does."""
 
 
 def body(manifest: Json, live: Json, rights: Sequence[Right]) -> dict[str, JsonValue]:
-    """The replace that would make the live object what git says, unless it has changed meanwhile; what
-    others may write stays."""
+    """The replace that would restore git's fields, unless the object has changed; others' fields stay."""
     expected = with_others(manifest, live, rights)
     expected.pop("status", None)
     expected["metadata"] = {**expected["metadata"], "resourceVersion": live["metadata"]["resourceVersion"]}
@@ -58,7 +57,7 @@ def controller(live: Json) -> str:
 
 
 def rows(live: Json, answer: Json) -> tuple[Row, ...]:
-    """What differs between the live object and what the API server would make of it.
+    """Differences between the live object and the result of the dry run.
 
     Args:
         live: The object as it was read.
@@ -68,7 +67,7 @@ def rows(live: Json, answer: Json) -> tuple[Row, ...]:
 
 
 def mutated(live: Json, answer: Json, sent: Json) -> tuple[Row, ...]:
-    """What admission puts into the object at each write, so that it is in the live object and in the answer.
+    """Values that admission sets at each write, and that are in both the live object and the answer.
 
     Args:
         live: The object as it was read.

@@ -1,4 +1,4 @@
-"""What differs between two states of one object, each difference at its own path."""
+"""The differences between two states of one object, each at its own path."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .paths import Item, Path
 
 
 class Absent:
-    """Nothing is there; JSON's null is something."""
+    """No value; JSON's null is a value."""
 
     def __repr__(self) -> str:
         return "absent"
@@ -35,20 +35,20 @@ _IDENTITIES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that differs from git."""
+    """A difference from git."""
 
     path: Path
     git: JsonValue
-    """What git says; `ABSENT` for nothing."""
+    """The value in git; `ABSENT` for none."""
     cluster: JsonValue
-    """What is there; `ABSENT` for nothing."""
+    """The value in the cluster; `ABSENT` for none."""
 
 
 def differences(git: JsonValue, cluster: JsonValue, path: Path = ()) -> Iterator[Difference]:
     """Each difference, in the order of the fields' names.
 
-    What is wholly new or wholly gone is one difference, however large. Items
-    of a list are told apart by their names or similar fields; without these,
+    What is wholly new or wholly gone is one difference, however large. Items of a list are matched by their
+    names or similar fields; without these,
     an item that is in only one of the lists is new or gone.
     """
     if git == cluster:

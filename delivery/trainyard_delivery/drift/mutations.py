@@ -1,4 +1,4 @@
-"""What admission puts into an object at each write.
+"""Values that admission sets in an object at each write.
 
 The dry run passes through the same webhooks and policies as the write, so the live object and the answer
 have it alike, and only git does not.
@@ -22,8 +22,9 @@ _TEMPLATE: Final = ("spec", "template", "spec")
 def mutations(git: JsonValue, answer: JsonValue, live: JsonValue) -> Iterator[Difference]:
     """The values of git that are others, and the items of lists that git does not have.
 
-    A field that git does not name may be a default. Told are only lists of objects, and each list of a pod
-    template, which the API server never fills in by itself; for kinds of a CRD it may, so nothing is told.
+    A field that git does not name may be a default. Only lists of objects are reported, and each list of a
+    pod template, which the API server never fills in by itself. For kinds of a CRD it may, so these lists
+    are not reported.
 
     Args:
         git: What was sent.
@@ -90,7 +91,7 @@ def _items(git: Sequence[JsonValue], cluster: Sequence[JsonValue], path: Path) -
 
 
 def _is_in(git: JsonValue, cluster: JsonValue) -> bool:
-    """Whether what git says is all there; what it does not say may be a default."""
+    """Whether the cluster has everything that git has. Other values may be defaults."""
     if isinstance(git, dict) and isinstance(cluster, dict):
         return all(
             value is None or key not in cluster or _is_in(value, cluster[key]) for key, value in git.items()

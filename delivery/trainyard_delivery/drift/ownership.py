@@ -1,4 +1,4 @@
-"""Who wrote what into an object, by its managedFields.
+"""The writers of an object's fields, from its managedFields.
 
 That is a hint, not a proof: a client chooses the name that it writes under,
 and can empty the list. So it only ever says who, never whether.
@@ -36,7 +36,7 @@ def writers(live: Json, path: Path) -> Iterator[Writer]:
 
 
 def writer(live: Json, path: Path) -> Writer | None:
-    """Who last wrote what is at a path; None if nobody says so, for example if it is gone."""
+    """The last writer of the value at a path; None if unknown, for example if it was removed."""
     return next(writers(live, path), None)
 
 

@@ -1,4 +1,4 @@
-"""Where something is inside an object."""
+"""Paths inside an object."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def text(path: Path) -> str:
 
 
 def below(value: JsonValue, step: Step) -> JsonValue:
-    """What is one step below a value; None if there is nothing."""
+    """The value one step below another; None if there is none."""
     if isinstance(value, dict):
         return value.get(step) if isinstance(step, str) else None
     if not isinstance(value, list):

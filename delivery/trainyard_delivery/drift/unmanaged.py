@@ -31,7 +31,7 @@ LISTED: Final = (
     ("networking.k8s.io/v1", "NetworkPolicy"),
     ("v1", "ServiceAccount"),
 )
-"""What is checked: apiVersion and kind. A cluster need not have all of them."""
+"""The checked kinds: apiVersion and kind. A cluster need not have all of them."""
 _EVERYBODY: Final = ("system:authenticated", "system:unauthenticated", "system:serviceaccounts")
 _ACCOUNTS: Final = "system:serviceaccounts:"
 _ACCOUNT: Final = "system:serviceaccount:"
@@ -58,7 +58,7 @@ _DELICATE: Final = frozenset(
         "serviceaccounts/token",
     }
 )
-"""Of the core group: each leads to what a pod holds, or to an account."""
+"""Resources of the core group that give access to a pod's content or to an account."""
 _MAKES_PODS: Final = (
     ("", "pods"),
     ("", "replicationcontrollers"),
@@ -69,7 +69,7 @@ _MAKES_PODS: Final = (
     ("batch", "cronjobs"),
     ("batch", "jobs"),
 )
-"""API group and resource. Whoever writes them runs as any account of the namespace; `edit` may by itself."""
+"""API group and resource. Their writers can run as any account of the namespace; `edit` already can."""
 _WRITES: Final = frozenset({"create", "patch", "update", "*"})
 _EVERYTHING: Final = "cluster-admin"
 _LEAST_KNOWN: Final = ("system:anonymous", "system:bootstrappers", "system:node:", "system:nodes")
@@ -82,7 +82,7 @@ _PARTS_OF_JOBS: Final[Mapping[str, frozenset[str]]] = {
     "apps": frozenset({"controllerrevisions"}),
     "batch": frozenset({"jobs"}),
 }
-"""By API group, what jobs are made of and run with, beside the kinds of the stack's CRDs."""
+"""By API group, the kinds that jobs consist of and use, in addition to those of the stack's CRDs."""
 _SAME_IN_EACH: Final = frozenset({"default"})
 """ServiceAccounts that Kubernetes itself creates in each namespace."""
 
@@ -96,7 +96,7 @@ class Unmanaged:
 
 
 def unmanaged(git: Sequence[Json], cluster: Iterable[Json], allowed: Sequence[Known] = ()) -> list[Unmanaged]:
-    """Those that reach into the stack, by kind, namespace and name.
+    """Foreign objects that affect the stack, by kind, namespace and name.
 
     Args:
         git: What the stack asks for.
@@ -144,7 +144,7 @@ def _plural(kind: str) -> str:
 
 
 class _Stack:
-    """What the stack has that something can reach."""
+    """Parts of the stack that other objects can affect."""
 
     def __init__(self, git: Sequence[Json]) -> None:
         self._refs = frozenset(map(Ref.of, git))

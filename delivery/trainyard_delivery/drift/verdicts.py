@@ -1,4 +1,4 @@
-"""How an object of a stack compares with git."""
+"""The result of comparing an object of a stack with git."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Ref(NamedTuple):
 
 
 class State(StrEnum):
-    """How an object is, compared with what git says."""
+    """State of an object compared with git."""
 
     SAME = "same"
     DIFFERENT = "different"
@@ -41,9 +41,9 @@ class State(StrEnum):
     GOING = "being deleted"
     """It is being deleted."""
     REPLACED = "to be replaced"
-    """What differs cannot be changed in an object that exists."""
+    """The difference is in an immutable field."""
     OWNED = "another's"
-    """It differs from git, and another object is its controller."""
+    """It differs from git, and another object controls it."""
     MUTATED = "changed by admission"
     """A webhook or a policy makes it differ from git at each write, so that no repair lasts."""
     UNJUDGED = "not judged"
@@ -54,13 +54,13 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How one object is."""
+    """The verdict on one object."""
 
     ref: Ref
     state: State
     rows: tuple[Row, ...] = ()
     why: str = ""
-    """What else there is to say: the API server's words if it refused to answer."""
+    """Further information, such as the API server's error."""
 
 
 def going(live: Mapping[str, Any]) -> str:
@@ -76,7 +76,7 @@ _PODS: Final = ("Deployment", "DaemonSet", "StatefulSet")
 
 
 def consequence(ref: Ref, rows: Iterable[Row]) -> str:
-    """What else happens when an object is put right; empty if nothing."""
+    """Side effects of the repair; empty if there are none."""
     rolls = ref.kind in _PODS and any(row.path.startswith("spec.template.") for row in rows)
     return "putting it right recreates its pods" if rolls else ""
 

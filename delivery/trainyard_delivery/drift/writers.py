@@ -1,4 +1,4 @@
-"""Who else may write into the objects of a stack: the table `writers.yaml`, and what it allows."""
+"""Other writers of a stack's objects: the table `writers.yaml`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def table() -> tuple[Right, ...]:
 
 
 def with_others(manifest: Json, live: Json, rights: Sequence[Right]) -> dict[str, JsonValue]:
-    """What git says, with what others may have written where git says nothing, or into its lists."""
+    """The manifest in git, with values of others in fields and lists that git does not set."""
     merged: dict[str, JsonValue] = copy.deepcopy(dict(manifest))
     for right in rights:
         if right.holds_for(manifest):

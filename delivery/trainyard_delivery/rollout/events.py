@@ -1,4 +1,4 @@
-"""What Pulumi's engine reports while it works, as values.
+"""Events of Pulumi's engine, as values.
 
 Each line of `pulumi ... --json` is an event, `EngineEvent` of Pulumi's
 `apitype`. A preview and the update after it are in one stream.
@@ -18,7 +18,7 @@ from ..drift.verdicts import Ref, going
 
 
 class Op(StrEnum):
-    """What happens to a resource."""
+    """The operation on a resource."""
 
     SAME = "same"
     CREATE = "create"
@@ -39,26 +39,26 @@ _OPS: Final = {
     "replace": Op.REPLACE,
     "delete": Op.DELETE,
 }
-"""The others are parts of a replacement, reads, or about nothing that users have written."""
+"""Other operations are parts of a replacement, reads, or internal."""
 _PULUMIS_OWN: Final = "__"
 _AT_THE_SERVER: Final = re.compile(
     r'(Preview failed: )?resource "?urn:\S+ was not successfully \w+ by the Kubernetes API server: '
 )
 """The provider's words before those of the API server; they repeat the name of the resource."""
 _NOISE: Final = re.compile(r"using pulumi-\S+ from \$PATH|context canceled$")
-"""Where a plug-in was found; and what else ends because of an error that is reported itself."""
+"""Messages to drop: places of plug-ins, and consequences of an error that is reported itself."""
 _TRIED_AGAIN: Final = re.compile(r"Retry #\d+; \w+ failed: ")
 """The provider's words before those of the API server, while it retries until its timeout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What happens to one resource; components of the program do not count."""
+    """The operation on one resource; components of the program do not count."""
 
     urn: str
     op: Op
     before: Json
-    """What was asked for, or was found; for an object of the cluster, its manifest."""
+    """Inputs or outputs of the resource; for an object of the cluster, its manifest."""
     after: Json
     retained: bool = False
     going: str = ""
@@ -82,7 +82,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What will happen to a resource, or begins to."""
+    """A planned or started operation on a resource."""
 
     step: Step
     preview: bool
@@ -115,7 +115,7 @@ class Diagnostic:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What a provider waits for before it calls a resource done."""
+    """The condition that a provider waits for until a resource is ready."""
 
     urn: str
     text: str
@@ -123,7 +123,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """What a policy says against a resource."""
+    """A policy's violation by a resource."""
 
     policy: str
     mandatory: bool

@@ -1,4 +1,4 @@
-"""What a preview comes to, as a document: `preview` writes it, `report` reads it; pure."""
+"""The result of a preview as a document: `preview` writes it, `report` reads it; pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ KIND: Final = "Preview"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a preview comes to."""
+    """The result of a preview."""
 
     summary: str = ""
     """How many objects change in which way, or that it failed; empty if it did not come that far."""
     refusals: tuple[str, ...] = ()
-    """What refuses it, a sentence each."""
+    """Refusals, a sentence each."""
     errors: tuple[str, ...] = ()
-    """What else went wrong, a sentence each."""
+    """Other errors, a sentence each."""
 
 
 def document(stack: str, outcome: Outcome) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What `trainyard destroy` says before it removes a stack from its cluster, and after: pure."""
+"""The output of `trainyard destroy` before and after it removes a stack: pure."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _UNTIL: Final = "until the next up"
 
 
 def paragraphs(steps: Sequence[Step], fates: Sequence[Touched]) -> Iterator[str]:
-    """What is deleted, what stays, and what becomes of the TrainJobs.
+    """What is deleted, what stays, and the effect on TrainJobs.
 
     Args:
         steps: All of the preview of a removal, with what is left reported as such.
-        fates: What becomes of each TrainJob that has not ended.
+        fates: The effect on each TrainJob that has not ended.
     """
     for op, follows, ending in (
         (Op.DELETE, _DELETED, ""),
@@ -85,14 +85,14 @@ def _controllers(steps: Iterable[Step]) -> list[Step]:
 
 
 def _named(kind: str, steps: Sequence[Step]) -> str:
-    """Namespaces by name, for they are what people look for; of other kinds how many there are."""
+    """Namespaces by name, because people look for them; other kinds only counted."""
     if kind != "Namespace":
         return f"{len(steps)} {kind}"
     return f"{kind} {', '.join(sorted(step.ref.name for step in steps if step.ref))}"
 
 
 def fates(stack: StackSettings, steps: Iterable[Step], jobs: Iterable[Job]) -> Iterator[Touched]:
-    """What becomes of each TrainJob when the stack is removed.
+    """The effect on each TrainJob when the stack is removed.
 
     Args:
         stack: What the stack installs: other controllers stay.
@@ -132,7 +132,7 @@ def _pools_without_nodes(steps: Iterable[Step]) -> AbstractSet[str]:
 
 
 def afterwards(stack: str, steps: Iterable[Step]) -> Iterator[str]:
-    """How to bring the stack back, and how to remove for good what has stayed."""
+    """Commands to install the stack again, and to remove the objects that stay."""
     yield f"To bring it back, and take over what has stayed: make up STACK={stack}"
     groups = {
         step.ref.name.partition(".")[2]
@@ -150,7 +150,7 @@ def afterwards(stack: str, steps: Iterable[Step]) -> Iterator[str]:
 def contradictions(rolled_out: Provider | None, kubeconfig: str | None, context: str | None) -> list[str]:
     """A sentence for each setting of the cluster in which the stack file and the last roll-out differ.
 
-    A removal goes where the last roll-out went, whatever the file says by now.
+    A removal uses the cluster of the last roll-out, even if the file has changed.
 
     Args:
         rolled_out: How the last roll-out found its cluster; None: there was none.

@@ -1,4 +1,4 @@
-"""What a preview or an update does, as people read it."""
+"""The effects of a preview or an update, as text."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def left(steps: Sequence[Step], deleted_with: Mapping[str, str]) -> Iterator[Ste
 
 
 def may_exist(steps: Iterable[Step]) -> frozenset[Ref]:
-    """What a preview would create and the cluster may have: it stays when a stack is removed."""
+    """Objects to create that may exist in the cluster, because they stay when a stack is removed."""
     return frozenset(
         step.ref
         for step in steps
@@ -90,14 +90,14 @@ def taken_over(steps: Iterable[Step], existing: Collection[Ref]) -> Iterator[Ste
 
 
 def summary(steps: Iterable[Step]) -> str:
-    """How many steps there are of each kind."""
+    """The number of steps of each kind."""
     counted = Counter(step.op for step in steps)
     counts = [f"{counted[op]} {words}" for op, words in _COUNTED.items() if counted[op]]
     return ", ".join(counts) or "nothing in it"
 
 
 def changing(steps: Iterable[Step]) -> int:
-    """How many of them change something."""
+    """The number of steps that change something."""
     return sum(step.op is not Op.SAME for step in steps)
 
 
@@ -136,7 +136,7 @@ def by_kind(op: Op, steps: Iterable[Step]) -> str:
 
 
 def violations(reported: Sequence[Violation], steps: Iterable[Step]) -> Iterator[str]:
-    """What policies say: each refusal, advice on what changes, and the amount of advice on the rest."""
+    """Messages of policies: each refusal, advice on changed objects, and the amount of other advice."""
     by_urn = {step.urn: step for step in steps}
 
     def about(violation: Violation) -> str:
@@ -182,7 +182,7 @@ def change(step: Step) -> impact.Change | None:
 
 
 def _means(step: Step) -> Iterator[str]:
-    """What it means beside the TrainJobs that it touches."""
+    """Effects other than on TrainJobs."""
     if (changed := change(step)) is not None:
         yield from (f"    {sentence}" for sentence in consequences.of(changed))
 

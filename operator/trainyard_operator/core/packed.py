@@ -37,7 +37,7 @@ class Packed(Mapping[str, Any]):
             raise ValueError("nested too deep") from None
         self._bytes = zlib.compress(content, 1) if len(content) >= COMPRESSED_FROM else content
         self.length = len(content)
-        """Bytes of the object as JSON; whoever reads it pays for these."""
+        """Bytes of the object as JSON: the cost of reading it."""
         self._names = head
         self._head = {name: value[name] for name in head if name in value}
 
@@ -47,7 +47,7 @@ class Packed(Mapping[str, Any]):
         return len(self._bytes)
 
     def drop(self) -> None:
-        """Keep the head alone: who reads anything else gets a KeyError from now on."""
+        """Keep only the head: reading anything else raises a KeyError from now on."""
         self._bytes = b""
 
     def held(self) -> Packed | None:

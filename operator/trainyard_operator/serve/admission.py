@@ -5,8 +5,8 @@
 connections, bodies and times have bounds, and what cannot be answered gets a
 code and one line.
 
-Every path has the same door: before anything else is asked of an object, its
-depth, size and number of values are, unless they stay as they were.
+Every path has the same door: it checks an object's depth, size and number of values first, unless they stay
+as they were.
 
 Most reviews are small and are answered in the event loop. A large one, or a
 TrainJob on a large runtime, is read and judged in a thread, one at a time: the

@@ -169,7 +169,7 @@ class FolderKeeper:
     def __init__(self, folder: Path, serve: Serve) -> None:
         self.problem = ""
         self.authorities: bytes | None = None
-        """See `Keeper`. Whoever writes the files also tells the API server whom to trust."""
+        """See `Keeper`. The writer of the files also sets the authority that the API server trusts."""
         self._folder = folder
         self._serve = serve
         self._served: tuple[bytes, bytes] | None = None

@@ -4,8 +4,8 @@ Called by `certificate_keeper`, which keeps them in a Secret. Times are
 arguments. Nothing here is logged or written anywhere.
 
 A new authority is signed by the one before it too, and that cross-signed
-certificate is served after the serving one. So whoever trusts only the old
-authority still accepts what the new one signs, and nothing has to happen in a
+certificate is served after the serving one. So a client that trusts only the old authority still accepts
+certificates of the new one, and nothing has to happen in a
 certain order, or on all replicas at once, when the authority changes.
 """
 

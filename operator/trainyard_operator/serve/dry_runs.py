@@ -2,8 +2,8 @@
 
 Any answer but a refusal of what is in it (see `dry_run_objects`) lets the request pass:
 a trial that fails keeps nobody from working. What has passed once is not tried
-again, and the number of trials per second is bounded, so that whoever sends
-TrainJobs cannot keep the API server busy with them.
+again, and the number of trials per second is bounded, so that a sender of TrainJobs cannot keep the API
+server busy with them.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Trials:
             del self._passed[next(iter(self._passed))]
 
     def _tell_of_the_end(self) -> None:
-        """Whoever reaches the webhook can use up what all share: the log says so while it lasts."""
+        """Any client of the webhook can use up the shared limit: the log reports it while it lasts."""
         now = self._clock()
         if now >= self._tell_again:
             self._tell_again = now + TELL_AGAIN

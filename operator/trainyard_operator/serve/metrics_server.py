@@ -46,7 +46,7 @@ class Exposition:
         self._text = b""
 
     def response(self) -> web.Response:
-        """The answer to whoever may read them."""
+        """The answer to an authorized reader."""
         now = self._clock()
         if now - self._at >= RENDERED_FOR:
             self._at, self._text = now, self._metrics.render()

@@ -61,8 +61,8 @@ class Reporters:
     async def _owning_jobset(self, pod: dict[str, Any], key: Key) -> str:
         """The uid of the JobSet whose Job created the pod.
 
-        Labels prove nothing: whoever may create Jobs writes the labels of
-        their pods. Owners are known by uid.
+        Labels prove nothing: a user who may create Jobs writes the labels of their pods. Owners are known by
+        uid.
         """
         owner = _controller(pod, JOBS)
         labels = pod["metadata"].get("labels") or {}

@@ -1,11 +1,11 @@
 """What the operator has seen: slim views of TrainJobs, runtimes, JobSets and runtime revisions.
 
-Fed by the Kopf handlers, the informers, the answers to our own writes, and
-whoever else reads an object from the API server; read by the controller.
+Fed by the Kopf handlers, the informers, the answers to our own writes, and other reads of objects from the
+API server; read by the controller.
 Never goes back in time: resourceVersions of one kind are integers that only
 grow, and an older view of an object is refused.
 
-Whatever changes here wakes the TrainJobs that it concerns, whoever brought it:
+Each change here wakes the affected TrainJobs, whatever its source:
 a watch does not report a change that is here already.
 """
 
@@ -174,7 +174,7 @@ class Cache:
         self.revisions_used: dict[str, float] = {}
         """When we last recorded or chose each revision, on a monotonic clock."""
         self.trainjob_gone: Callable[[Key], None] = lambda key: None
-        """Called when a TrainJob has left the cache, whoever found out."""
+        """Called when a TrainJob has left the cache."""
         self.trainjob_over: Callable[[Key], None] = lambda key: None
         """Called when a TrainJob has left the cache, or somebody else's write says that it has ended."""
         self._users: dict[RuntimeKey, set[Key]] = {}

@@ -1,8 +1,8 @@
 """A WatchList informer: keeps a store equal to what the API server holds of one kind.
 
 For JobSets (and PodGroups, and our own ControllerRevisions). Unlike Kopf's
-watching it decodes into slim types as it reads, and after a relist drops what
-is no longer there. Runs on every replica; decides nothing.
+watching it decodes into slim types as it reads, and after a relist drops objects that no longer exist. Runs
+on every replica; decides nothing.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ class Written:
     checked_jobset: tuple[str, int] | None = None
     """Uid and generation of the JobSet, whose spec is as wanted."""
     other: str = ""
-    """The field manager that had written the object last, beside us; empty if that is not known."""
+    """The other field manager that wrote the object last; empty if unknown."""
     stripped: Stripped | None = None
     """What the cluster has removed from the child; None if the write is not of a child."""
 

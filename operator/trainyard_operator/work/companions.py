@@ -1,4 +1,4 @@
-"""Which children beside a JobSet exist: its PodGroup, and MPI's Secret and ConfigMap.
+"""The existing companions of a JobSet: its PodGroup, and MPI's Secret and ConfigMap.
 
 Called by the controller when the core asks. They are read one by one and as
 metadata only: nothing is watched, so that no Secret or ConfigMap of the

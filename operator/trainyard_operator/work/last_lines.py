@@ -2,8 +2,7 @@
 
 `PodEnds` says which pod has failed, and workers of their own call `work`: no
 reconciliation waits for a log. A job whose pods do not fail causes no request.
-What is known already is in the ConfigMap, so that a replica can go on where
-another has ended.
+The ConfigMap holds the lines so far, so that a replica can continue where another has ended.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ PATIENCE: Final = 5.0
 AT_ONCE: Final = 6
 """Logs of one attempt that are being read."""
 LOG_BYTES: Final = 128 * 1024
-"""Of one answer. A longer one lacks its end, which is what counts: then fewer lines are asked for."""
+"""Of one answer. A longer one lacks its end, which is what counts: then fewer lines are requested."""
 FEWER: Final = (6, 1)
 """Lines to ask for then. What a container prints without a line feed comes in pieces of 16 KiB."""
 
@@ -124,7 +123,7 @@ class ForbiddenError(Exception):
 class LastLines:
     """Reads logs and writes ConfigMaps. `lines` of each pod are read; 0 turns it off.
 
-    `leading` is asked before each write.
+    `leading` is checked before each write.
     """
 
     def __init__(
@@ -158,7 +157,7 @@ class LastLines:
             self.queue.add_after(key, SETTLE)
 
     def over(self, key: Key) -> None:
-        """The TrainJob has ended or is gone: no further pod of it is told."""
+        """The TrainJob has ended or is gone: no further pods of it are reported."""
         due = self._due.get(key)
         if due is not None and due.idle:
             del self._due[key]
@@ -311,7 +310,7 @@ def _kept(kept: last_lines.Kept | None, due: _Due) -> last_lines.Kept:
 
 
 def _view(raw: msgspec.Raw) -> tuple[int, last_lines.Pod] | None:
-    """The attempt that a pod is of, counted from 0, and what is read of it; None if that cannot be told."""
+    """The attempt that a pod is of, counted from 0, and the read lines; None if the attempt is unknown."""
     try:
         pod = _decoder.decode(raw)
     except msgspec.DecodeError:

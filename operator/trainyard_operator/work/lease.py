@@ -1,7 +1,7 @@
 """Which replica works: a Lease in the operator's namespace, as client-go's leader election keeps it.
 
 `Elector` holds and renews ours; `Upstream` watches for a living holder of the
-Lease of Kubeflow Trainer's own controller, beside which we must not work. Time
+Lease of Kubeflow Trainer's own controller, while which works we must not. Time
 is monotonic: other machines' clocks do not count.
 """
 

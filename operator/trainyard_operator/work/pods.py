@@ -158,7 +158,7 @@ class Pods:
         return list(views.values())
 
     async def _last_said(self, namespace: str, pod: _Pod) -> tuple[Reason, str] | None:
-        """What the newest Event of a pod says that it waits for; None if that is nothing to be told."""
+        """What the pod waits for, from its newest Event; None if there is nothing to report."""
         params = {"fieldSelector": f"involvedObject.uid={pod.metadata.uid}"}
         events: list[_Event] = []
         async for page in self._client.list(EVENTS.path(namespace), params=params):

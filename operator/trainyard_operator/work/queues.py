@@ -102,7 +102,7 @@ class Queues:
     async def all(self, namespace: str, name: str) -> quota.Queues | None:
         """All queues of the cluster, read lately, or just now if this LocalQueue is not among them.
 
-        None if they cannot be read: whoever asks says nothing of them then. A job that names no queue
+        None if they cannot be read: callers then report nothing about them. A job that names no queue
         (an empty name) has nothing read again: most namespaces without a default queue never get one.
         """
         async with self._lock:

@@ -222,8 +222,8 @@ class RevisionSink:
 class Collector:
     """Deletes revisions that nothing has named for a day, and those beyond `KEPT` at once.
 
-    Whoever may edit a runtime can create a revision with each edit; the number
-    bounds what that takes of etcd and of every replica's memory.
+    A user who may edit a runtime can create a revision with each edit; the limit bounds their use of etcd
+    and of every replica's memory.
 
     Since when nothing names a revision is noted on the revision itself, so
     that the day does not restart with each leader. `now` is the API server's

@@ -15,11 +15,11 @@ from ..core import model
 from ..core.decide import revisions
 
 UNDONE = 3
-"""How often a write may be undone before it waits, and whoever undoes it is named."""
+"""How often a write may be undone before it waits, and the log names the other client."""
 FIRST, LONGEST = 5.0, 300.0
 """Seconds that it then waits: doubled each time."""
 FORGOTTEN = 900.0
-"""Seconds after which the same content counts as wanted anew."""
+"""Seconds after which a write of the same content counts as a new one."""
 
 
 @dataclass(slots=True)

@@ -55,8 +55,8 @@ def install(
 ) -> HelmChart:
     """The chart as release `name` in a namespace that exists.
 
-    The stack's further values apply where we set none; each other one is a warning. Its pods get what
-    the stack says of `controllers`, and what the Pod Security level `restricted` requires, unless they
+    The stack's further values apply where we set none; each other one is a warning. Its pods get the stack's
+    settings in `controllers`, and what the Pod Security level `restricted` requires, unless they
     need more; what patterns of KIND/NAME match is left out.
     """
     fields = controllers.of_pods()

@@ -11,7 +11,7 @@ be deleted.
 A chart's CRDs are left out, since the `crds` component installs them, and so
 is what the arguments name: patterns of KIND/NAME.
 
-Its pods get what the stack says of the platform's pods (`--pods`, fields of a
+Its pods get the stack's settings for the platform's pods (`--pods`, fields of a
 pod's spec as JSON), those of a DaemonSet only the pull secrets: it runs where
 its devices are. With `--budgets`, a drain evicts one pod at a time of each
 Deployment that has several.

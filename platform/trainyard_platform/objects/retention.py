@@ -9,7 +9,7 @@ without `upsert_existing_objects`.
 
 The field manager has a fixed name, because Pulumi's own is random for each
 create and would conflict with what the last one left behind; and the apply is
-forced, because it replaces whoever installed the CRDs before (kubectl, Helm)
+forced, because it replaces the client that installed the CRDs before (kubectl, Helm)
 on purpose. `annotations.KEPT` sets both.
 """
 

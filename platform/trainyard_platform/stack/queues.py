@@ -1,4 +1,4 @@
-"""Settings of quota: flavors, cohorts, ClusterQueues, LocalQueues and priorities, in Kueue's words.
+"""Settings of quota: flavors, cohorts, ClusterQueues, LocalQueues and priorities, with Kueue's names.
 
 Every name that is referenced must be declared. So preview reports a typo; otherwise the
 queue would never admit a job.

@@ -49,7 +49,7 @@ class RuntimeOverlay(StrictModel):
     """Changes to one runtime of the catalog."""
 
     enabled: bool | None = None
-    """Whether the stack installs the runtime. Default: true, unless the runtime's file says `optional`."""
+    """Whether the stack installs the runtime. Default: true, unless the runtime is marked optional."""
     image: Image | None = None
     """Image of the trainer's containers. It is used unchanged: neither pinned nor mirrored."""
     image_pull_policy: PullPolicy | None = None

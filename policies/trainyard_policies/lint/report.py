@@ -51,7 +51,7 @@ def of(
 ) -> Report:
     """The report on all documents that are Kubernetes objects.
 
-    `beside` are manifests that the rules about all of them also see. The report
+    `beside`: further manifests for rules about all manifests. The report
     leaves out findings about them.
     """
     objects = [document for document in documents if _is_object(document)]

@@ -16,7 +16,7 @@ from .ml_policy import POLICIES
 
 _SPEC: Final = FieldPath("spec")
 _LISTS_HOSTS: Final = "mpi"
-"""Its launcher reaches even a single node by its name; with other policies, a node alone is `localhost`."""
+"""Its launcher reaches even a single node by its name; with other policies, a single node is `localhost`."""
 
 
 def check(workload: Workload, _: Parameters) -> Iterator[Finding]:

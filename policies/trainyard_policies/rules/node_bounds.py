@@ -14,7 +14,7 @@ from ..subject import Subject
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
-    """numNodes and numProcPerNode are at least 1 and at most what the stack says."""
+    """numNodes and numProcPerNode are at least 1 and at most the stack's limits."""
     is_trainjob = workload.subject is Subject.TRAINJOBS
     places = (
         (("trainer",) if is_trainjob else ("mlPolicy",), "numNodes", parameters.max_nodes, "maxNodes"),

@@ -41,9 +41,9 @@ def _finalizers(template: Json, path: FieldPath) -> Iterator[Finding]:
 RULE = Rule(
     id="pod-end",
     title="A pod terminates soon after its deletion",
-    why="Whoever is to get its quota, and whoever drains its node, waits for the pod. A process may ignore "
-    "the signal to end until terminationGracePeriodSeconds have passed; and a pod with a finalizer stays "
-    "after its TrainJob is deleted, until somebody removes the finalizer, which a data scientist may not.",
+    why="The next job waits for the pod's quota, and a drain of its node waits too. A process may ignore "
+    "the signal to end until terminationGracePeriodSeconds have passed. A pod with a finalizer stays after "
+    "its TrainJob is deleted, until somebody removes the finalizer, which a data scientist may not.",
     remedy="Leave out finalizers, and save a checkpoint in the time that is allowed, or ask your platform "
     "team to allow more (policies.parameters.longestGrace in the stack file).",
     severity=Severity.HIGH,

@@ -1,4 +1,4 @@
-"""How the attempts of a TrainJob failed, as the operator noted it: their pods may be gone."""
+"""Failed attempts of a TrainJob, as the operator recorded them: their pods may be gone."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def sentence(attempt: Json) -> str:
 
 
 def of_now(observation: Observation) -> Json | None:
-    """What is noted of the attempt that the JobSet is in; None if nothing is."""
+    """The record of the JobSet's current attempt; None if there is none."""
     return next((noted for noted in of(observation) if noted["attempt"] == now(observation)), None)
 
 
 def now(observation: Observation) -> int:
-    """Which attempt it is in, counted from 1."""
+    """The number of the current attempt, counted from 1."""
     if observation.jobset is None:
         return max((noted["attempt"] for noted in of(observation)), default=1)
     return read.number(observation.jobset, "status", "restarts") + 1
@@ -76,7 +76,7 @@ def _whole(noted: Json) -> Json:
 
 
 def which(observation: Observation) -> str:
-    """Which attempt it is in and how the one before ended, to append to a state; empty in the first."""
+    """The current attempt and how the previous one ended, to append to a state; empty in the first."""
     current = now(observation)
     if current == 1:
         return ""

@@ -39,7 +39,7 @@ class Failure:
 
     @property
     def words(self) -> termination_message.LastWords | None:
-        """What it said about its end."""
+        """Its termination message."""
         return termination_message.of(read.number(self.ended, "exitCode"), read.text(self.ended, "message"))
 
 

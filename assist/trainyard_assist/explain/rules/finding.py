@@ -38,7 +38,7 @@ _AGAIN: Final = re.compile(r"\bcreate\b.*\bagain\b")
 
 
 def _goes_with_it(observation: Observation) -> str:
-    """What somebody loses who deletes the TrainJob, as one does to create it again; empty if nothing."""
+    """The data that is lost when the TrainJob is deleted to create it again; empty if none."""
     jobset = observation.jobset
     lost = text.listed(
         read.deleted_volumes(observation.runtime, "spec", "template", "spec")

@@ -18,7 +18,7 @@ _INSUFFICIENT = re.compile(r"Insufficient ([\w./-]+)")
 
 
 def misfits(message: str, pod: Json, nodes: Sequence[Json]) -> str:
-    """What the pod asks for and the nodes lack, as far as the scheduler's message leads there."""
+    """Requests of the pod that the nodes lack, according to the scheduler's message."""
     return "; ".join(_misfits(message, pod, nodes))
 
 
@@ -79,7 +79,7 @@ def _repelling_taints(node: Json, pod: Json) -> list[Json]:
 
 
 def _barrier(node: Json, pod: Json) -> str:
-    """What keeps the pod off the node."""
+    """The reason why the pod cannot run on the node."""
     if taints := _repelling_taints(node, pod):
         return f"node {read.name(node)} has the taint {text.listed(map(_taint, taints))}"
     labels = read.texts(node, "metadata", "labels")

@@ -1,4 +1,4 @@
-"""What a gang scheduler says: the PodGroup of a TrainJob waits until all of it can be placed.
+"""Findings about gang schedulers: the PodGroup of a TrainJob waits until all pods can be placed.
 
 Volcano's (scheduling.volcano.sh/v1beta1) shows it in the phase and the condition
 Unschedulable, that of coscheduling (scheduling.x-k8s.io/v1alpha1) only in the phase.
@@ -35,7 +35,7 @@ def incomplete(observation: Observation) -> Finding | None:
 
 
 def _message(group: Json, waiting: list[Json]) -> str:
-    """What the scheduler says about the group, otherwise about its pods."""
+    """The scheduler's message about the group, otherwise about its pods."""
     if read.holds(group, "Unschedulable"):
         return read.text(read.condition(group, "Unschedulable"), "message")
     for pod in waiting:

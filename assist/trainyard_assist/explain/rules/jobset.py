@@ -1,4 +1,4 @@
-"""What the JobSet and its controller show."""
+"""Findings about the JobSet and its controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Kueue says: the Workload that it creates for a TrainJob, or for its JobSet, waits for quota.
+"""Findings about Kueue: the Workload of a TrainJob, or of its JobSet, waits for quota.
 
 Follows kueue.x-k8s.io/v1beta2, Kueue v0.19. While it waits, its condition
 QuotaReserved is False and says why; the reasons are more precise where Kueue's
@@ -24,7 +24,7 @@ from .finding import finding_of
 
 NAMESPACE: Final = "kueue-system"
 NAME: Final = "kueue-controller-manager"
-"""Of Kueue's Deployment, as upstream's chart has it."""
+"""Label of Kueue's Deployment in upstream's chart."""
 _RESUMES_WITHIN: Final = 60.0
 """Seconds in which Kueue resumes what it has admitted, also while it is busy."""
 _PATIENCE: Final = 5.0
@@ -82,7 +82,7 @@ def down(observation: Observation) -> Finding | None:
 
 
 def is_needed(observation: Observation) -> bool:
-    """Whether the job goes on only by what Kueue does."""
+    """Whether the job continues only when Kueue acts."""
     if (
         not read.queue(observation)
         or not read.held_back(observation)
@@ -241,7 +241,7 @@ def admitted_for(observation: Observation) -> float | None:
 
 
 def before_admission(observation: Observation) -> Finding | None:
-    """What keeps it in its queue."""
+    """The reason why it stays in its queue."""
     return next((finding for rule in BEFORE_ADMISSION if (finding := rule(observation)) is not None), None)
 
 

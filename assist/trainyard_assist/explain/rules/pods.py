@@ -24,7 +24,7 @@ _OF_A_SANDBOX: Final = "docker.io/trainyard/"
 _START_ENDED: Final = frozenset({"StartError", "ContainerCannotRun"})
 _LEAST_MEMORY: Final = quantity.parse("6Mi")
 _TRIES_AGAIN: Final = "; trying again in "
-"""What our initializers log before they retry."""
+"""The log line of our initializers before a retry."""
 _QUOTA: Final = re.compile(r"exceeded quota: ([\w.-]+)")
 
 
@@ -124,7 +124,7 @@ def sandbox_not_made(observation: Observation) -> Finding | None:
 
 
 def initializer_retries(observation: Observation) -> Finding | None:
-    """An initializer's last log line says that it retries."""
+    """An initializer's last log line reports a retry."""
     pod = running_initializer(observation)
     line = next(iter(observation.log[-1:]), "")
     if pod is None or _TRIES_AGAIN not in line:

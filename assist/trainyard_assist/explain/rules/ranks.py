@@ -1,4 +1,4 @@
-"""Which rank the others wait for, when no rule knows more."""
+"""The rank that the others wait for, if no other rule finds a cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the TrainJob itself, its runtime and its operator show."""
+"""Findings about the TrainJob itself, its runtime and its operator."""
 
 from __future__ import annotations
 

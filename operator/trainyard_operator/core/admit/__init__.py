@@ -1,1 +1,1 @@
-"""What the webhook lets in, and with which words it refuses."""
+"""Admission: the checks of the webhook and their messages."""

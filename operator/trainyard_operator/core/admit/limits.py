@@ -2,7 +2,7 @@
 
 Called by `validation`. These limits and their wording are Trainyard's own:
 Kubeflow Trainer accepts such objects, and they fail later, in the JobSet's
-admission, in etcd, or by the memory of whoever reads them.
+admission, in etcd, or because they exceed the memory of their readers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A TrainJob that is created suspended in a queue waits until somebody resumes it (ADR 18).
 
-Kueue suspends whatever it queues and resumes it when there is quota, whoever
-suspended it. It leaves a job with a gate alone: an annotation that must be set
+Kueue suspends every job that it queues and resumes it when there is quota, even if the user suspended it. It
+does not admit a job with a gate: an annotation that must be set
 when the job is created. So a job that is created suspended gets one, and loses
 it when its `spec.suspend` becomes false.
 """

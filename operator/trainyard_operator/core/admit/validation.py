@@ -1,4 +1,4 @@
-"""What admission answers about TrainJobs and runtimes.
+"""Admission's answers about TrainJobs and runtimes.
 
 Called by the webhooks and by `trainyard validate`. Texts and field paths are
 those of Trainer v2.3's webhooks, because people and tools match on them; what

@@ -1,1 +1,1 @@
-"""What a TrainJob and its runtime make: the JobSet and what comes beside it."""
+"""Builds the JobSet of a TrainJob, and its companions."""

@@ -80,7 +80,7 @@ class Framework:
         return self.children_of(self.info(trainjob, runtime, settings))
 
     def info(self, trainjob: TrainJob, runtime: Runtime, settings: Settings) -> Info:
-        """What both ask for, before any plugin; raises `InvalidFieldError` for an invalid field."""
+        """The requests of both, before any plugin; raises `InvalidFieldError` for an invalid field."""
         info = infos.new_info(trainjob, runtime, settings)
         return infos.with_resources(info, lambda job: any(p.trains(info, job) for p in self._trains))
 
@@ -102,12 +102,12 @@ class Framework:
         return tuple(children)
 
     def errors(self, info: Info, *, old: TrainJob | None, jobset: JobSet | None) -> Iterator[FieldError]:
-        """What the plugins find wrong with a TrainJob that is created, or updated from `old`."""
+        """The plugins' errors in a TrainJob that is created, or updated from `old`."""
         for plugin in self._validate:
             yield from plugin.validate(info, old, jobset)
 
     def warnings(self, info: Info) -> Iterator[str]:
-        """What the plugins say to who creates the TrainJob."""
+        """The plugins' warnings about a new TrainJob."""
         for plugin in self._warns:
             yield from plugin.warnings(info)
 

@@ -1,4 +1,4 @@
-"""What a TrainJob and its runtime ask for, as one frozen value that flows through the phases.
+"""The merged request of a TrainJob and its runtime: one frozen value that flows through the phases.
 
 Made by `framework` from both, changed by plugins (`with_...`), and read by
 those that build. Nothing here knows any one plugin.
@@ -129,7 +129,7 @@ class Info:
         return f"{self.trainjob.name}-{pod_set.name}-0-{index}.{self.subdomain}"
 
     def rendezvous(self, pod_set: PodSet) -> str:
-        """The address at which its pods meet: that of the first, which a pod alone need not look up."""
+        """The address at which its pods meet: that of the first, which a single pod need not look up."""
         if self.settings.as_trainer_builds:
             return f"{self.trainjob.name}-{names.NODE}-0-0.{self.trainjob.name}"
         alone = pod_set.count == 1 and not self.subdomain
@@ -282,7 +282,7 @@ def with_resources(info: Info, trains: Callable[[Json], bool]) -> Info:
     """With the TrainJob's resourcesPerNode, key by key, in the container `node` of those that train.
 
     Args:
-        info: What is asked for.
+        info: The requested job.
         trains: Whether a ReplicatedJob other than the trainer's step trains.
     """
     given = json_reader.optional_mapping((info.trainer or {}).get("resourcesPerNode"), _RESOURCES_PATH)

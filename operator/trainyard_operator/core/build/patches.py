@@ -1,4 +1,4 @@
-"""What a TrainJob's runtimePatches say, and what is allowed in them, whatever the runtime (Trainer v2.3).
+"""A TrainJob's runtimePatches, and the rules for them that hold for any runtime (Trainer v2.3).
 
 Called by `framework` before a patch is merged, by the JobSet plugin's
 `validate`, and by `validation` where there is no runtime to look at. Upstream

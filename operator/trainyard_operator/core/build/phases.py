@@ -25,7 +25,7 @@ class Plugin(Protocol):
     @property
     def implements(self) -> frozenset[str]:
         """What stays unsupported without it: `mlPolicy.<source>`, `podGroupPolicy.<source>`,
-        `featureGates.<gate>`. If none of it is asked for, the plugin builds nothing."""
+        `featureGates.<gate>`. If the job requests none of it, the plugin builds nothing."""
 
 
 @runtime_checkable
@@ -58,7 +58,7 @@ class Warns(Protocol):
     """Admission: does the user get less than the TrainJob seems to say?"""
 
     def warnings(self, info: Info) -> Sequence[str]:
-        """What is said when `info.trainjob` is created."""
+        """Warnings when `info.trainjob` is created."""
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""What pods ask for: GPUs, and the sums for gang schedulers.
+"""Requests of pods: GPUs, and the sums for gang schedulers.
 
 Called by the plugins. Follows Trainer v2.3, which recognizes a GPU by `gpu` in
 the resource's name, and Kubernetes' own sum of a pod's requests. Quantities
@@ -57,8 +57,8 @@ def gpu_count(resources: Json) -> int:
 def pod_requests(job: Json, *, limits_count: bool = False) -> Amounts:
     """What one pod of a checked ReplicatedJob requests, as Kubernetes' scheduler sums it up.
 
-    Containers and sidecars run together; of the other init containers each
-    runs beside the sidecars before it. Requests of the pod as a whole replace
+    Containers and sidecars run together; each other init container runs together with the sidecars before
+    it. Requests of the pod as a whole replace
     the sum; the overhead comes on top.
 
     Args:

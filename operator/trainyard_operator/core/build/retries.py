@@ -34,7 +34,7 @@ _OF_KUBERNETES: Final = 6
 
 
 def max_restarts(job: TrainJob) -> str | None:
-    """What the TrainJob asks for, in its own words; None: what its runtime does."""
+    """The TrainJob's annotation as written; None: the runtime's number applies."""
     return job.annotations.get(names.MAX_RESTARTS_ANNOTATION)
 
 

@@ -1,1 +1,1 @@
-"""What to do about a TrainJob, and the slim views of objects that it is decided on."""
+"""Decides what to do about a TrainJob, on slim views of objects."""

@@ -1,4 +1,4 @@
-"""What the operator notes on a TrainJob's children, so that it later knows what they are.
+"""Annotations and labels with which the operator recognizes a TrainJob's children.
 
 Called by `reconcile`. Notes say how a child was built, never what to do:
 without them, the next reconciliation would decide the same.
@@ -26,7 +26,7 @@ def digest(annotations: Mapping[str, str]) -> str | None:
 
 
 def labelled(manifest: Json, job: TrainJob) -> Json:
-    """A child beside the JobSet with the label that it is found by, and a digest of it all."""
+    """The companion with the label that the operator selects it by, and a digest of the manifest."""
     metadata = manifest["metadata"]
     labels = {**metadata.get("labels", {}), names.TRAINJOB_UID_LABEL: job.uid}
     return _marked({**manifest, "metadata": {**metadata, "labels": labels}})

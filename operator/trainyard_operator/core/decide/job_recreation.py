@@ -1,4 +1,4 @@
-"""Jobs that must be recreated before their JobSet is resumed, so that pods carry only what is wanted.
+"""Jobs that must be recreated before their JobSet is resumed, so that pods have only the current settings.
 
 Called by `reconcile`. When JobSet (0.12) resumes a Job it adds its template's
 labels, annotations, node selector, tolerations and scheduling gates to what
@@ -88,7 +88,8 @@ def of_the_queue(manifest: Json, jobs: Sequence[Job]) -> tuple[Delete, ...] | No
     """What to delete of a suspended JobSet that a queue holds, perhaps nothing; None: wait.
 
     Kueue has restored the JobSet's own templates. What it had put into its Jobs is still there. They go as
-    soon as none of their pods is active, for then Kueue may place the JobSet anew. Not before: the Job
+    soon as none of their pods is active, because Kueue may then place the JobSet elsewhere. Not before: the
+    Job
     controller would wait five minutes for pods that it was deleting, and start none of the Job of the same
     name that JobSet makes in the place of one that is gone.
     """

@@ -1,4 +1,4 @@
-"""What to PUT over a JobSet that exists: what is wanted, with the defaults that it already has.
+"""The PUT that updates an existing JobSet: the built spec, with the defaults that the JobSet already has.
 
 Called by `apply`. JobSet's webhook fills in defaults when a JobSet is created
 and never again, and then every field is immutable but the few with which a

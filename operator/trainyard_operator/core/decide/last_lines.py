@@ -1,4 +1,4 @@
-"""What the pods of a failed attempt printed last, as one ConfigMap keeps it: docs/adr/0037.
+"""The last lines of a failed attempt's pods, in one ConfigMap: docs/adr/0037.
 
 Called by `work.last_lines`, which reads pods and logs, and by `trainyard
 explain --logs`. The ConfigMap has a text for each place in the job, such as

@@ -1,4 +1,4 @@
-"""What a queue can never admit: it is not there, or no flavor of it has, or can borrow, as much.
+"""Jobs that a queue can never admit: it does not exist, or no flavor has or can borrow enough.
 
 Called when a TrainJob is sent and while it waits in a queue. The most that a
 ClusterQueue can get is what Kueue (0.19) calls its maximum capacity: with what
@@ -154,7 +154,7 @@ def never(jobset: Json, queue: str, queues: Queues) -> Cause | None:
 def _too_much(
     requests: Sequence[tuple[int, resources.Amounts]], pool: Pool, queues: Queues
 ) -> Iterator[tuple[str, str]]:
-    """What is asked for, and what the queue has at most, for each resource that it never has enough of."""
+    """The request and the queue's maximum, for each resource that can never suffice."""
     totals: resources.Amounts = {}
     for count, amounts in requests:
         totals = resources.added(totals, {name: amount.times(count) for name, amount in amounts.items()})

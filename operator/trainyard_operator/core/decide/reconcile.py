@@ -1,4 +1,4 @@
-"""What to do about a TrainJob, decided on what was observed and on nothing else.
+"""Decides what to do about a TrainJob, only from observed objects.
 
 Called by the shell with an `Observed` and the time; returns a `Plan`. Which
 event led here does not matter, and neither does how far an earlier plan got:
@@ -79,7 +79,7 @@ def reconcile(
 ) -> Plan:
     """The next writes, status and events for a TrainJob, and when to look again.
 
-    The children beside the JobSet are created before it, each once. They are
+    The companions are created before the JobSet, each once. They are
     updated while the JobSet is missing or suspended, and left alone while it runs.
 
     Never raises for anything that a TrainJob or a runtime can contain: that
@@ -188,8 +188,8 @@ def _after_the_end(
     """A finished TrainJob starts nothing; past its deadline, what still runs is removed, and after the same
     failure twice it is stopped.
 
-    Its suspension is still reported, as Trainer does: whoever suspends a job
-    that is just ending waits for it.
+    Its suspension is still reported, as Trainer does: a client that suspends a job that is just ending waits
+    for it.
     """
     after = conditions.without(_suspension(job, before, now, settings), names.BLOCKED)
     failed = conditions.find(before, names.FAILED) or {}
@@ -273,7 +273,7 @@ def _announced(before: conditions.Conditions, blocked: Cause) -> tuple[EventNote
 
 
 def _status(job: TrainJob, after: conditions.Conditions, jobset: JobSet | None) -> Json | None:
-    """The fields of the status that differ from what is there.
+    """The fields of the status that differ from the current status.
 
     An empty list stands for no conditions, and for no jobsStatus when the
     JobSet is a new one: a status without any field is refused.
@@ -348,7 +348,7 @@ def _next_step(observed: Observed, now: datetime, settings: Settings, using: Fra
 
 
 def _waiting_step(observed: Observed) -> _Step:
-    """It waits for its queue, most often for jobs that end; one that can never run is told so."""
+    """It waits for its queue, most often for jobs that end; the message tells if it can never run."""
     standing = causes.standing(observed.trainjob, quota.REASONS)
     if standing is None and observed.waited < queueing.PATIENCE:
         return _Step(wait=queueing.PATIENCE - observed.waited)
@@ -425,7 +425,7 @@ def _running_step(observed: Observed, jobset: JobSet, now: datetime, settings: S
 
 
 def _starts(observed: Observed, jobset: JobSet) -> Cause | None:
-    """What the pods of a JobSet that starts wait for; as it was told until somebody has looked again."""
+    """What the pods of a JobSet that starts wait for; the last message until the pods are listed again."""
     if not display_state.has_unready(counts_of(jobset)):
         return None
     standing = causes.standing(observed.trainjob, pod_readiness.REASONS)
@@ -455,7 +455,7 @@ def _identity(manifest: Json) -> Identity:
 
 
 def _companions_step(observed: Observed, children: Sequence[Child]) -> _Step:
-    """What brings the children beside the JobSet to their wanted state."""
+    """Writes that bring the companions to their desired state."""
     job = observed.trainjob
     seen = {companion.identity: companion for companion in observed.companions or ()}
     writes: list[Write] = []

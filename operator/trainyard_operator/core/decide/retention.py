@@ -1,4 +1,4 @@
-"""Which finished TrainJobs have stayed long enough.
+"""Finished TrainJobs whose retention is over.
 
 Called by the `reaper` with every TrainJob there is; what is decided depends on
 nothing else but the settings and the time, so that a restart forgets nothing.
@@ -27,7 +27,7 @@ KEEP: Final = "keep"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to delete, the earliest end first, and when to look again."""
+    """TrainJobs to delete, the earliest end first, and the time of the next check."""
 
     delete: tuple[TrainJob, ...] = ()
     next_in: float | None = None

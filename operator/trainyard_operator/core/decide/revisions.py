@@ -193,8 +193,8 @@ def choose(
     once the runtime is gone). With a JobSet of this job:
 
     1. the revision that its annotation names; of a ClusterTrainingRuntime,
-       which no tenant can create, also one of an earlier uid: removing the
-       platform and installing it again creates it anew;
+       which no tenant can create, also one of an earlier uid: removing the platform and installing it again
+       recreates it;
     2. without that annotation Trainer v2.3 made it: the `snapshot`;
     3. else the live runtime, and what the job started with is lost.
 

@@ -54,7 +54,7 @@ _CHANGING: Final = re.compile(
 )
 """What differs from run to run; a step or a loss does not look like any of it."""
 _SUFFIX: Final = re.compile(r"\A-\d{1,9}-[a-z0-9]{5}\b")
-"""How the name of a pod goes on after that of its Job."""
+"""The suffix of a pod's name after that of its Job."""
 
 
 def seen(job: TrainJob, jobset: JobSet | None, noted: Sequence[Json], now: datetime) -> Cause | None:

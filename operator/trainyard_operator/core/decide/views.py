@@ -1,7 +1,7 @@
 """The slim views of what the cluster holds: of each object what somebody reads, and no more.
 
-Called by whoever reads an object from the API server: the watches, the webhook,
-and the command. What a tenant decides the size of is kept packed. Pure.
+Called for each object from the API server: by the watches, the webhook, and the command. What a tenant
+decides the size of is kept packed. Pure.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ _READ_PROGRESS = frozenset({"progressPercentage", "lastUpdatedTime"})
 _READ_ANNOTATIONS = frozenset(
     {names.ELASTIC_JOB_ANNOTATION, names.MAX_RESTARTS_ANNOTATION, names.RETENTION_ANNOTATION}
 )
-"""Of a TrainJob, beside what Kueue reads. What nobody reads is not kept: annotations and metrics can be
-large too."""
+"""Annotations of a TrainJob that the operator reads, in addition to Kueue's. Others are dropped, because they
+can be large."""
 
 
 def _status(status: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def revision_of(manifest: model.Json) -> Revision:
 
 
 def companion_of(identity: model.Identity, manifest: model.Json) -> model.Companion:
-    """The slim view of a child beside the JobSet. Raises KeyError or TypeError for what is not an object."""
+    """The slim view of a companion of a JobSet. Raises KeyError or TypeError for what is not an object."""
     metadata = manifest["metadata"]
     owners = metadata.get("ownerReferences") or ()
     owner: model.Json = next((owner for owner in owners if owner.get("controller")), {})

@@ -1,1 +1,1 @@
-"""What is told of a TrainJob: its conditions, its state, its attempts and its progress."""
+"""The status of a TrainJob: its conditions, its state, its attempts and its progress."""

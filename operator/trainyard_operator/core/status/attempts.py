@@ -56,9 +56,8 @@ def counted(noted: Sequence[Json]) -> tuple[Json, ...]:
 def settled(ends: Iterable[PodEnd], restarts: int, *, has_failed: bool) -> list[PodEnd]:
     """Those of the ends that no other can precede any more.
 
-    A pod that was deleted, and one that lost others, is told when its attempt
-    is over: the job may go on with another pod, and who failed first may still
-    be on its way to an end.
+    A pod that was deleted, and one that lost others, is reported when its attempt is over: the job may
+    continue with another pod, and the pod that failed first may still be ending.
     """
     return [
         end

@@ -147,7 +147,7 @@ def changed(
 
 
 def _queue(job: TrainJob, state: State, ours: Json, jobset: JobSet | None) -> str | None:
-    """The LocalQueue that holds it or its JobSet; None for none, and until something else is said of it."""
+    """The LocalQueue that holds it or its JobSet; None for none, or if it is unknown."""
     if state is State.PENDING:
         return ours.get("queue")
     named = job.labels.get(names.QUEUE_LABEL) or ours.get("queue")

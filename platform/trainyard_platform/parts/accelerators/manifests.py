@@ -20,7 +20,7 @@ def values(
 
     Args:
         kind: The kind of accelerator; one that has a chart.
-        accelerator: What the stack says about it.
+        accelerator: The stack's settings.
         image: Repository and tag.
         declared: The stack's pools.
     """

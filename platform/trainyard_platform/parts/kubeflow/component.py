@@ -1,7 +1,7 @@
 """What Kubeflow's own tools look for: the Trainer version, in the namespace `kubeflow-system`.
 
-The SDK reads it before it submits; whoever may talk to the cluster may read
-it. The namespace is shared with other Kubeflow components, so it outlives the
+The SDK reads it before it submits; everybody with access to the cluster may read it. The namespace is shared
+with other Kubeflow components, so it outlives the
 stack (`objects.retention`).
 """
 

@@ -1,7 +1,7 @@
 """Simulated nodes, for which a KWOK controller, such as the sandbox's, plays the kubelet.
 
-A node's capacity is in its status, which an apply to an existing node leaves
-alone: a changed machine or accelerator replaces the node.
+A node's capacity is in its status, which an apply to an existing node does not change: a changed machine or
+accelerator replaces the node.
 """
 
 import pulumi

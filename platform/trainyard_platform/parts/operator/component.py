@@ -132,7 +132,7 @@ def install(assembly: Assembly) -> None:
 
 
 def _process(stack: StackSettings, policies: Policies | None) -> Process:
-    """What the stack says of its processes, with the memory that its tenants' objects need."""
+    """The stack's CPU and memory of the operator, with the memory that its tenants' objects need."""
     operator = stack.operator
     configuration = Configuration(
         webhook=Webhook(

@@ -93,7 +93,7 @@ ADMISSION: Rules = [
 
 TRIALS: Rules = [{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}]
 """To have the API server judge the Jobs of a TrainJob in a dry run, as it judges its JobSet. RBAC cannot
-allow only dry runs; whoever may create JobSets may create Jobs through them."""
+allow only dry runs; an account that may create JobSets may create Jobs through them."""
 
 REPORTS: Rules = [
     {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
@@ -117,7 +117,7 @@ METRICS: Rules = [
     {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
     {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
 ]
-"""To find out whether whoever asks may read metrics."""
+"""To check whether a reader may read metrics."""
 
 RETENTION: Rules = [
     {"apiGroups": [names.TRAINER_GROUP], "resources": [names.TRAINJOBS], "verbs": ["delete"]},

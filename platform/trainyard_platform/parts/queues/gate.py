@@ -38,7 +38,7 @@ def manifests(
 ) -> list[Manifest]:
     """The policies, and their bindings to the namespaces that Kueue looks at.
 
-    Kueue's webhook names the queue of what is created, and suspends it, before they are asked.
+    Kueue's webhook names the queue of what is created, and suspends it, before they are evaluated.
 
     Args:
         namespace_selector: Selects the namespaces in which Kueue queues jobs.
@@ -96,7 +96,7 @@ def _trainjobs_own_themselves() -> Manifest:
 
 
 def _webhooks_are_there() -> Manifest:
-    """The operator's webhooks come last and go first. Whoever they have not judged must not wait for them."""
+    """The operator's webhooks come last and go first. Unchecked jobs must not wait for them."""
     return policy(
         [names.TRAINJOBS],
         ["CREATE"],

@@ -18,7 +18,7 @@ class LightGBM:
     implements: frozenset[str] = frozenset()
 
     def enforce_ml_policy(self, info: Info) -> Info:
-        """`info` with the variables LIGHTGBM_*, but those that are set already; a node alone needs none.
+        """`info` with the variables LIGHTGBM_*, except those that are already set; a single node needs none.
 
         Raises `InvalidFieldError` for nodes that have no addresses, or too many.
         """

@@ -1,8 +1,7 @@
 """MPI: the key, the hosts and the variables by which a launcher starts processes (Trainer v2.3, `MPI`).
 
 The workers are the ReplicatedJob `node`, the launcher is the one of that
-name; both train in their container `node`. Whoever creates the Secret
-generates the SSH key, once.
+name; both train in their container `node`. The SSH key is generated once, when the Secret is created.
 """
 
 from __future__ import annotations
@@ -164,7 +163,7 @@ def _launcher_trains(policy: Json) -> bool:
 
 
 def _slots(info: Info, policy: Json) -> int:
-    """Processes a node: the TrainJob's, else one for each GPU if the runtime says 1, else the runtime's."""
+    """Processes per node: the TrainJob's, else one for each GPU if the runtime has 1, else the runtime's."""
     path = _TRAINER.child("numProcPerNode")
     number = json_reader.integer((info.trainer or {}).get("numProcPerNode"), path)
     if number is not None:

@@ -27,7 +27,7 @@ class Paddle:
     def enforce_ml_policy(self, info: Info) -> Info:
         """`info` with the variables PADDLE_*, but those that are set already.
 
-        A node alone needs none, nor does a job with a PADDLE_MASTER of its own.
+        A single node needs none, nor does a job with a PADDLE_MASTER of its own.
 
         Raises `InvalidFieldError` for nodes that have no addresses, or too many.
         """

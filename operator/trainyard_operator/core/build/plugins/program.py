@@ -1,6 +1,6 @@
-"""What a TrainJob's trainer changes in a container that runs its program.
+"""Changes of a TrainJob's trainer to a container that runs its program.
 
-Called by the plugins whose containers do: the trainer's step, and what takes part beside it.
+Called by the plugins whose containers do: the trainer's step, and further steps that take part.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """TensorFlow: TF_CONFIG, in which each task finds the others and which of them it is (ADR 41).
 
-The trainer's step are the workers. A ReplicatedJob beside it that is called
-`chief`, `ps` or `evaluator` is of that type, and runs the TrainJob's program
+The trainer's step are the workers. Another ReplicatedJob with the name `chief`, `ps` or `evaluator` is of
+that type, and runs the TrainJob's program
 too unless the runtime gives it one of its own. Trainer v2.3 has no such plugin.
 """
 

@@ -28,7 +28,7 @@ _NODES: Final = "--nnodes"
 _ELASTIC: Final = re.compile(rf"{_NODES}[= ]\S{{0,200}}:(?!-)")
 """Torchrun's option with a least and a most; the default of a shell's variable is none (`${N:-1}`)."""
 _NOBODY: Final = PodSet(names.NODE, None, 1)
-"""What injection targets are told of in a runtime in which nobody trains."""
+"""The error about injection targets in a runtime without a trainer."""
 
 
 class Torch:

@@ -165,7 +165,7 @@ def _arguments(trainer: Json) -> Sequence[str]:
 
 
 def _method(arguments: Sequence[str]) -> str:
-    """QLoRA is LoRA with a quantized base, unless DoRA is asked for."""
+    """QLoRA is LoRA with a quantized base, unless DoRA is requested."""
     if _is_on(arguments, "model.quantize_base") and not _is_on(arguments, "model.use_dora"):
         return _QLORA
     return _LORA if _has_lora(arguments) else _FULL
