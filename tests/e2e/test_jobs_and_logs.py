@@ -241,7 +241,7 @@ def test_ctrl_c_leaves_the_job_running_and_whoever_comes_back_sees_how_it_ends(t
         out, err = attached.communicate(timeout=LEARNED.now)
     assert (attached.returncode, out) == (130, "")
     assert err.splitlines()[-1] == (
-        "TrainJob team-a/left is Running, and goes on. To come back: trainyard attach left"
+        "TrainJob team-a/left is Running, and continues. To come back: trainyard attach left"
     )
     finish(team_a, pod)
     team_a.wait_for_condition("left", "Complete", within=LEARNED)

@@ -417,7 +417,7 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_come_back(monkeypatch: py
     assert (code, out.getvalue()) == (130, "0 | first\n")
     assert err.getvalue() == (
         "TrainJob team/tj is Running, 1/1 nodes ready\n"
-        "TrainJob team/tj is Running, and goes on. To come back: trainyard attach tj --namespace team\n"
+        "TrainJob team/tj is Running, and continues. To come back: trainyard attach tj --namespace team\n"
     )
     assert api.writes() == []
 
@@ -441,7 +441,7 @@ def test_a_pipe_that_closes_is_told_like_ctrl_c() -> None:
     with pytest.raises(BrokenPipeError):
         run_test(answer)
     assert err.getvalue().splitlines()[-1] == (
-        "TrainJob team/tj is Running, and goes on. To come back: trainyard attach tj --context lab"
+        "TrainJob team/tj is Running, and continues. To come back: trainyard attach tj --context lab"
     )
 
 

@@ -85,7 +85,7 @@ def test_a_stack_keeps_what_its_queues_hold_while_jobs_are_in_them(
     said, _ = refused(integrations, *ENDED, *OPEN, installs=installs)
     assert said == [
         f"refused: the queues hold {now}s, and would hold {then}s: Kueue would stop the jobs that are in "
-        f"them, or keep their quota for ever. {jobs}",
+        f"them, or keep their quota forever. {jobs}",
         f"To leave it as it is, say in the stack file: kueue.integrations: [{way}]",
         "To change it, let these jobs end, or delete them. So that no new ones come meanwhile, run this; "
         "make up then gives the tenants their quota back: "

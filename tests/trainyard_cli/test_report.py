@@ -221,7 +221,7 @@ def test_a_tenant_that_goes_is_said_with_the_rights_that_go_and_what_stays(clone
         "- `RoleBinding speech/trainyard-data-scientist`: `Group speech-researchers can no longer send, "
         "change, delete and see TrainJobs in speech, and read their logs`",
         "- `RoleBinding speech/trainyard-data-scientist-f...`: `Group speech-researchers can no longer do in "
-        "speech what the tenant's rights allow beside TrainJobs`",
+        "speech what the tenant's rights allow in addition to TrainJobs`",
         "- `RoleBinding speech/trainyard-operator-mpi`: `MPI jobs can no longer start in speech "
         "(Blocked, Forbidden): the operator may not create their keys there; operator.mpiNamespaces allows "
         "it`",
@@ -301,7 +301,7 @@ def test_a_word_that_replaces_a_whole_stack_comes_first(clone: Path) -> None:
     edit("stacks/Pulumi.onprem.yaml", "identifier: onprem", "identifier: elsewhere")
     text = written()
     assert text.startswith("## All of onprem is replaced or left behind")
-    replaced = "`onprem`: `cluster.identifier: onprem -> elsewhere makes Pulumi create every object"
+    replaced = "`onprem`: `cluster.identifier: onprem -> elsewhere makes Pulumi recreate every object"
     assert f"**Replaced or left behind**\n- {replaced}" in text
 
 

@@ -271,8 +271,8 @@ def test_what_the_cluster_has_already_is_taken_over_and_nobody_asks_unless_such_
 
 REPLACED = [*change("a", "replace", QUEUE, DRAINED, planning=True), end(preview=True)]
 REFUSED = (
-    "refused: Pulumi would create ClusterQueue/team-a anew and then delete them, and in the cluster the new "
-    "object is the old one. If cluster.identifier has changed, change it back. To replace all the same, add "
+    "refused: Pulumi would recreate ClusterQueue/team-a and then delete the old objects, but in the cluster "
+    "these are the same. If cluster.identifier has changed, change it back. To replace them anyway, add "
     '--replace "ClusterQueue/team-a"\n'
 )
 
@@ -298,8 +298,8 @@ def test_an_up_replaces_nothing_that_holds_jobs_or_quotas_unless_it_is_named(
 MOVE = Move("urn:cluster", ("cluster.context",), "https://old (context old)", "https://new (context new)")
 NOT_MOVED = (
     "refused: cluster.context of the stack file differs from the last roll-out, which went to https://old "
-    "(context old); now it is https://new (context new). Pulumi would compare with the old cluster, and take "
-    "what is there for what the new one has. If the stack has not moved, change cluster.context back. To "
+    "(context old); now it is https://new (context new). Pulumi would compare with the old cluster "
+    "instead of the new one. If the stack has not moved, change cluster.context back. To "
     'move it, run `up` with --replace "cluster.context": what it has in the old cluster stays there, and '
     "nothing manages it\n"
 )

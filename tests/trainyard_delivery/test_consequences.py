@@ -53,7 +53,7 @@ CASES: dict[str, tuple[Change, list[str]]] = {
     ),
     "further rights go": (
         of_people(Verb.REMOVED, bound("trainyard-data-scientist-further", "Group research"), {}),
-        ["Group research can no longer do in vision what the tenant's rights allow beside TrainJobs"],
+        ["Group research can no longer do in vision what the tenant's rights allow in addition to TrainJobs"],
     ),
     "the operator's own rights are no people's": (
         of_people(Verb.REMOVED, bound("trainyard-operator", "ServiceAccount trainyard-system/x"), {}),

@@ -199,7 +199,7 @@ def test_a_quota_that_becomes_too_small_for_a_job_that_waits_is_told(
 def test_where_the_queue_holds_trainjobs_a_changed_runtime_starts_what_runs_anew() -> None:
     held = replace(JOB, held_by_kueue=True)
     change = only(impact.changes(asked(), asked(runtime(image="b"))), "ClusterTrainingRuntime")
-    loses = "its pods: Kueue stops them at its next event, and starts it anew"
+    loses = "its pods: Kueue stops them at its next event, and restarts it"
     assert impact.touched(change, [held]) == (Touched(held, "its TrainJob", loses),)
     waits = replace(WAITS, held_by_kueue=True)
     assert impact.touched(change, [waits]) == (

@@ -1,4 +1,4 @@
-"""Changes that create what a stack has anew."""
+"""Changes that recreate a stack's objects."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from trainyard_delivery import replacements
 from trainyard_platform.stack import settings
 
 IDENTIFIER = (
-    "cluster.identifier: {} -> {} makes Pulumi create every object of the stack anew and then delete it: in "
-    "the cluster they are the same objects, and queues, tenants and quotas go"
+    "cluster.identifier: {} -> {} makes Pulumi recreate every object of the stack and then delete the old "
+    "one: in the cluster they are the same objects, and queues, tenants and quotas go"
 )
 MOVED = (
     "cluster.{}: {} -> {} moves the stack, if that is another cluster: what it has in the old one stays "
@@ -41,5 +41,5 @@ def test_what_a_change_of_the_stack_file_does_to_the_whole_stack(
 
 def test_of_many_objects_the_flag_names_all() -> None:
     told = replacements.refusal([f"ClusterQueue/{number}" for number in range(7)])
-    assert "ClusterQueue/4 and 2 more anew" in told
+    assert "ClusterQueue/4 and 2 more and then" in told
     assert told.endswith('add --replace "all"')
