@@ -65,7 +65,7 @@ class Pool:
     name: str
     nodes: int = 0
     ready: int = 0
-    """Those that take pods."""
+    """Nodes that accept pods."""
     accelerators: set[str] = field(default_factory=set)
     """Accelerators in the labels of its nodes."""
     resources: defaultdict[str, Amount] = field(default_factory=lambda: defaultdict(Amount))

@@ -1,8 +1,8 @@
 """Whether a TrainJob may be cancelled, suspended or resumed, and what it loses by that.
 
 Called by the commands of these names and by `retry`, which read the cluster
-with the rights of their user. Whose `spec.suspend` is, the user's or Kueue's,
-is docs/adr/0018 and docs/adr/0030. Pure.
+with the rights of their user. For the owner of `spec.suspend`, the user or Kueue, see docs/adr/0018 and
+docs/adr/0030. Pure.
 """
 
 from __future__ import annotations

@@ -391,7 +391,7 @@ def _jobs(manifest: Json, runtime: Json, wrapper: Sequence[str]) -> Iterator[str
 
 
 def _replicated_jobs(manifest: Json, runtime: Json) -> Sequence[Json]:
-    """Containers of the JobSet that the operator would build."""
+    """ReplicatedJobs of the JobSet that the operator would build."""
     try:
         jobs: Sequence[Json] = offline.jobset(manifest, runtime)["spec"]["replicatedJobs"]
     except UnsupportedPolicyError as error:

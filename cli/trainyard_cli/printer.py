@@ -12,7 +12,7 @@ from typing import Final, Protocol, TextIO
 from trainyard_assist.logs import Place
 
 _COLOURS: Final = (36, 33, 32, 35, 34, 31)
-"""Of the marks of ranks, by turns: as SGR has them."""
+"""Colors of the marks of ranks, in turn, as SGR codes."""
 
 
 class Marked(Protocol):

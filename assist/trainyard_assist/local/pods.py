@@ -21,7 +21,7 @@ from .model import MOST, LocalError
 
 JOBS: Final = FieldPath("spec.replicatedJobs")
 _DIGITS: Final = 9
-"""Largest number of processes that is computed."""
+"""The most digits of a number of processes: a longer number is too large."""
 
 
 @dataclass(frozen=True, slots=True)

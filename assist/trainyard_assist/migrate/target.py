@@ -23,7 +23,7 @@ from .policy import Policy, Restarts
 from .source import Job, Role
 
 PLAIN: Final = "plain"
-"""The framework, and the runtime of the catalog, that connects the pods in no way."""
+"""The framework, and the runtime of the catalog, that does not connect the pods."""
 _SHOWN: Final = 8
 
 Catalog = Mapping[str, Document]

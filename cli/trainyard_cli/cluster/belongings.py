@@ -38,7 +38,7 @@ class _Child:
 
 
 class Belongings:
-    """What belongs to one TrainJob."""
+    """Objects that belong to one TrainJob."""
 
     def __init__(self, client: Client, trainjob: Json, children: Sequence[_Child]) -> None:
         """Hold what `find` has found."""
@@ -46,7 +46,7 @@ class Belongings:
         self._trainjob = trainjob
         self._children = children
         self.released: list[str] = []
-        """What belongs to nobody now: kind and name of each."""
+        """Objects without an owner now: kind and name of each."""
 
     @classmethod
     async def find(cls, client: Client, trainjob: Json) -> Self:

@@ -28,7 +28,7 @@ Progress = Callable[[], None]
 
 
 class Words:
-    """What a program says, as much of it as anybody reads."""
+    """A program's messages, cut to a readable length."""
 
     def __init__(self) -> None:
         self._bytes = b""
@@ -136,5 +136,5 @@ def _split(path: str) -> tuple[str, str]:
 
 
 def name(path: str) -> str:
-    """What a path calls a file or folder; `HERE` if it calls it nothing."""
+    """The last name of a path; `HERE` if it has none."""
     return _split(path)[1]

@@ -21,7 +21,7 @@ from .lists import everything
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What reaches into the stack, and which kinds could not be seen, with the reason."""
+    """Foreign objects that affect the stack, and kinds that could not be listed, with the reason."""
 
     unmanaged: Sequence[Unmanaged] = ()
     unseen: Mapping[str, str] = field(default_factory=dict)

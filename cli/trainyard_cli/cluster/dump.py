@@ -126,7 +126,7 @@ class Reading:
         return local, await self._get("ClusterQueue", CLUSTER_QUEUES.path(None, behind))
 
     async def _revision(self, observation: Observation) -> Json | None:
-        """What its JobSet was made from: the runtime may have changed since."""
+        """The runtime from which its JobSet was built; it may have changed since."""
         annotations = read.texts(observation.jobset, "metadata", "annotations")
         name = annotations.get(names.RUNTIME_REVISION_ANNOTATION, "")
         if not is_name(name):

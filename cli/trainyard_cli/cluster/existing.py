@@ -19,7 +19,7 @@ from .lists import undecoded
 
 
 class Existing(NamedTuple):
-    """What exists, and which kinds could not be listed, each with the reason."""
+    """Existing objects, and kinds that could not be listed, each with the reason."""
 
     refs: frozenset[Ref]
     unseen: Mapping[str, str]
@@ -35,7 +35,7 @@ class _Object(msgspec.Struct):
 
 
 async def look(client: Client, refs: Collection[Ref]) -> Existing:
-    """Which of these objects exist."""
+    """Those of these objects that exist."""
     discovery, unseen = Kinds(client), dict[str, str]()
 
     async def listed(api_version: str, kind: str) -> frozenset[Ref]:

@@ -30,7 +30,7 @@ def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[st
 
 
 async def refused(client: Client, tenants: Iterable[str]) -> list[str]:
-    """The same for tenants by name; those that have no namespace yet get one of their own."""
+    """Refusals for the namespaces of these tenants; a namespace that does not exist is created."""
     sentences = []
     for name in tenants:
         try:

@@ -146,7 +146,7 @@ class Forwards:
 
 
 class _Connection:
-    """One connection, and its WebSocket."""
+    """Handle one connection, over its own WebSocket."""
 
     def __init__(self, remote: Channels, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._remote = remote

@@ -38,7 +38,7 @@ async def names_in(client: Client, namespace: str, resource: Resource = TRAINJOB
 
 
 async def not_found(client: Client, namespace: str, job: str, error: NotFoundError) -> UserError:
-    """That there is no such TrainJob, and the nearest name that there is."""
+    """The error that there is no such TrainJob, with the nearest name."""
     if error.resource_missing:
         return UserError(clean(f"TrainJob {job} is not found: the cluster has no TrainJob API"))
     try:

@@ -76,7 +76,7 @@ class Source:
 
     @property
     def unread(self) -> str:
-        """The same in words; empty if it could be read."""
+        """The reason as text; empty if it could be read."""
         return "" if self.error is None else self.error.message
 
     @property
@@ -87,7 +87,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What of the logs is wanted."""
+    """The requested part of the logs."""
 
     rank: str | None = None
     """A number or a place, as `is_called` has it; None: all."""
@@ -96,7 +96,7 @@ class Wanted:
     tail: int | None = None
     """Lines of each; None: all."""
     previous: bool = False
-    """Those of the containers that ran before the ones that run now."""
+    """Whether to read the logs of the previous containers."""
 
 
 _Piece = tuple[Source, list[Line]] | Exception | None
@@ -165,7 +165,7 @@ class Logs:
         client: The cluster.
         namespace: The TrainJob's.
         job: Its name.
-        wanted: What of the logs is wanted.
+        wanted: The requested part of the logs.
         changed: While it is followed, called with what is seen of the TrainJob each time that it changes.
         unanswered: While it is followed, called when the API server does not answer; the request is repeated.
     """
@@ -193,7 +193,7 @@ class Logs:
         self._followed: dict[str, Source] = {}
         self._bell = asyncio.Event()
         self.row: jobs.Row | None = None
-        """What was seen of the TrainJob last; None once it is gone."""
+        """The TrainJob as last seen; None once it is gone."""
 
     async def trainjob(self) -> Json:
         """The TrainJob. Raises `UserError` if there is none, with the nearest name."""
@@ -219,7 +219,7 @@ class Logs:
     async def history(
         self, sources: Sequence[Source], *, goes_on: bool = False
     ) -> AsyncGenerator[Printed, None]:
-        """What has been printed so far, in the order of time.
+        """The lines so far, in order of time.
 
         Args:
             sources: Whose.
@@ -246,7 +246,7 @@ class Logs:
             await asyncio.gather(*(reader.aclose() for reader in readers.values()))
 
     async def follow(self, sources: Iterable[Source]) -> AsyncGenerator[Printed, None]:
-        """What is printed from then on, until the TrainJob has ended and all is read.
+        """The lines from then on, until the TrainJob has ended and everything is read.
 
         `sources`: whose history has been read.
         """
@@ -277,7 +277,7 @@ class Logs:
 
     @property
     def unread(self) -> list[Source]:
-        """Those that were followed, and could not be read to their end."""
+        """Followed sources that could not be read to their end."""
         return [source for source in self._followed.values() if source.unread]
 
     # --- the TrainJob and its pods ----------------------------------------------
@@ -383,7 +383,7 @@ class Logs:
     async def _read(
         self, source: Source, *, previous: bool, goes_on: bool
     ) -> AsyncGenerator[list[Line], None]:
-        """What the log has so far, in pieces; `source.unread` says why if there is none."""
+        """The log so far, in pieces; if there is none, `source.unread` has the reason."""
         for attempt in range(_TRIES):
             tail = self._wanted.tail if attempt == 0 else None
             try:
@@ -498,7 +498,7 @@ class Logs:
             source.error = None
 
     async def _on_once(self, source: Source, pod: Pod) -> AsyncGenerator[list[Line], None]:
-        """What comes until the log ends, the connection is cut, or lines of the container's next run come."""
+        """The pieces until the log ends, the connection is cut, or lines of the container's next run come."""
         if pod.restarts > source.pod.restarts:
             async with aclosing(self._before(source)) as rest:
                 async for lines in rest:
@@ -588,7 +588,7 @@ async def _next(reader: AsyncGenerator[list[Line], None]) -> list[Line] | None:
 
 
 def _pod(raw: msgspec.Raw) -> Pod | None:
-    """What is read of a pod; None for one that is none of a JobSet."""
+    """The source for a pod; None for a pod without a JobSet."""
     try:
         return _of(msgspec.json.decode(raw, type=_Pod))
     except msgspec.ValidationError:

@@ -138,7 +138,7 @@ async def _followed(
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Where a job would wait that is not there yet."""
+    """The place in the queue of a job that does not exist yet."""
 
     place: QueuePlace | None
     """None if that cannot be seen."""
@@ -149,7 +149,7 @@ class Expected:
 
 
 async def expected(client: Client, namespace: str, workload: Json) -> Expected:
-    """Where a Workload would stand in its queue, and who holds the quota there.
+    """The place of a Workload in its queue, and the holders of quota there.
 
     Args:
         client: Whose rights are used.
@@ -163,7 +163,7 @@ async def expected(client: Client, namespace: str, workload: Json) -> Expected:
 
 @dataclass(frozen=True, slots=True)
 class _Visible:
-    """What the user may see of the queues."""
+    """The queues, as far as the user may see them."""
 
     workloads: Sequence[Json]
     queues: Sequence[Json]
@@ -222,7 +222,7 @@ class _Look:
         return tuple(runtimes)
 
     async def leases(self, namespace: str | None) -> tuple[Json, ...]:
-        """Those of our operator and of Kubeflow Trainer's own controller, which may be the active one."""
+        """Leases of our operator and of Kubeflow Trainer's own controller, which may be the active one."""
         if namespace is None:
             return ()
         places = ((namespace, names.OPERATOR), (names.KUBEFLOW_NAMESPACE, names.TRAINER_LEASE))
@@ -292,7 +292,7 @@ class _Look:
         return tuple(event for events in by_claim for event in events)
 
     async def workloads(self, trainjob: Json, jobset: Awaitable[Json | None]) -> Sequence[Json]:
-        """What Kueue has created for the TrainJob, or for its JobSet, whichever its queue holds."""
+        """Kueue's Workload for the TrainJob, or for its JobSet if queues hold JobSets."""
         own = await jobset
         if not kueue.concerns(trainjob, own):
             return ()

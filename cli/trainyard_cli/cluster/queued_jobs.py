@@ -33,7 +33,7 @@ CLOSE: Final = (
 
 
 def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[str]:
-    """What to say if jobs are in queues that would no longer hold them; queries nothing without Kueue.
+    """The refusal if jobs are in queues that would no longer hold them; queries nothing without Kueue.
 
     Raises:
         PlatformError: The stack file is invalid.

@@ -122,7 +122,7 @@ async def forecast(client: Client, local_queue: Json, jobset: Json, job: str, pr
 
 @dataclass(frozen=True, slots=True)
 class _There:
-    """What can be seen of queues, of the quota behind them, and of who has it and wants it."""
+    """The visible queues, their quota, its holders and the waiting jobs."""
 
     workloads: list[Json] | None
     """None if the user may not list them."""
@@ -151,7 +151,7 @@ async def _there(client: Client, namespace: str, own: Iterable[Json]) -> _There:
 
 
 async def _defaults(client: Client, namespace: str) -> Mapping[str, str] | None:
-    """What a container of the namespace requests that says nothing; None if the user may not see it."""
+    """Default requests of the namespace's containers; None if the user may not see them."""
     try:
         ranges = await _all(client, LIMIT_RANGES, namespace)
     except ApiError as error:
@@ -202,7 +202,7 @@ async def _places(
     *,
     partial: bool,
 ) -> Mapping[Key, QueuePlace]:
-    """Where Workloads wait: as Kueue says it, else as it is counted."""
+    """The places of Workloads: Kueue's own, or else counted."""
     counted = places.counted_places(workloads, all_doors, partial=partial)
     behind = {_key(door): text(door, "spec", "clusterQueue") for door in own}
     waiting = [
@@ -268,7 +268,7 @@ def _named(rules: Iterable[Json], resource: Resource) -> list[str]:
 
 
 async def _each(client: Client, resource: Resource, named: Iterable[str]) -> list[Json]:
-    """Those objects of these names that the user may see."""
+    """The objects with these names that the user may see."""
 
     async def tried(of: str) -> Json | None:
         try:

@@ -33,9 +33,9 @@ class Rank:
     namespace: str
     job: str
     label: str
-    """What users call it: `3`, or `launcher-0`."""
+    """The name for users: `3`, or `launcher-0`."""
     place: str
-    """The same, without a doubt: `node-3`."""
+    """The unambiguous name: `node-3`."""
     pod: str
     container: str
 

@@ -23,7 +23,7 @@ _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)
 _SILENCE: Final = 60.0
 """Seconds after which a connection that nobody answers on counts as cut."""
 _ABSENT: Final = ("executable file not found", "no such file or directory")
-"""What container runtimes say of a program that the image does not have."""
+"""Messages of container runtimes about a missing program."""
 
 Write = Callable[[bytes], Awaitable[None]]
 """Takes a piece of output; returns once there is room for the next one."""
@@ -31,7 +31,7 @@ Write = Callable[[bytes], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """What a command reads from and writes to."""
+    """Input and output of a command."""
 
     stdout: Write
     stderr: Write
@@ -168,7 +168,7 @@ async def _resize(remote: Channels, sizes: AsyncIterator[tuple[int, int]]) -> No
 
 
 def _exit_code(data: bytes) -> int:
-    """What the stream of errors says of the end of a command."""
+    """The end of a command, from the error stream."""
     try:
         status = msgspec.json.decode(data, type=_Status)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -52,7 +52,7 @@ class Stage(Enum):
 
 
 class Resending:
-    """One TrainJob that is sent again."""
+    """Sends one TrainJob again."""
 
     def __init__(self, client: Client, seen: Seen, manifest: Manifest, tell: Callable[[str], None]) -> None:
         """Write nothing yet.
@@ -73,11 +73,11 @@ class Resending:
 
     @property
     def released(self) -> list[str]:
-        """What belonged to the old one, and belongs to nobody until the new one is there."""
+        """Objects of the old TrainJob, without an owner until the new one exists."""
         return [] if self._belongings is None else self._belongings.released
 
     async def refusal(self) -> Answer | None:
-        """Why the API server would not let the new one in; None if it would, were its name free."""
+        """The API server's refusal of the new one, apart from its name; None if it would accept it."""
         try:
             await in_time(self._client.create(self._collection, self._manifest, dry_run=True))
         except UnauthorizedError:

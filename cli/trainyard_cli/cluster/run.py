@@ -68,7 +68,7 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,252}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is to be drafted."""
+    """A request for a draft."""
 
     namespace: str
     settings: Settings
@@ -269,7 +269,7 @@ async def _require_claim(client: Client, namespace: str, name: str) -> None:
 async def _secret_keys(
     client: Client, namespace: str, secrets: Sequence[str]
 ) -> tuple[dict[str, list[str]], tuple[str, ...]]:
-    """Of each Secret the keys that become variables, and which keys cannot."""
+    """The keys of each Secret that become variables, and those that cannot."""
     keys: dict[str, list[str]] = {}
     remarks = []
     for secret in secrets:
@@ -399,7 +399,7 @@ async def _priority(client: Client, name: str) -> tuple[int, str]:
 
 
 async def _last(client: Client, namespace: str, folder: str, copied: Json | None) -> Json | None:
-    """What it is compared with: what it copies, else the newest TrainJob of the folder that can be seen."""
+    """The TrainJob to compare with: the copied one, else the newest visible one of the folder."""
     if copied is not None or not folder:
         return copied
     params = {"labelSelector": f"{names.FOLDER_LABEL}={folder}"}

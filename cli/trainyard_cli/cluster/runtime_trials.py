@@ -23,7 +23,7 @@ from ..files.stackfile import PROJECT
 from . import connection
 
 _DENIED: Final = ("denied the request: ", "denied request: ")
-"""What the API server writes before the message of a webhook, and of an admission policy."""
+"""The API server's prefix of messages of a webhook and of an admission policy."""
 
 
 def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[str]:

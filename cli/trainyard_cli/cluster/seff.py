@@ -28,7 +28,7 @@ NOBODY: Final = f"nothing measures the pods of this cluster: it has no {names.ME
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What there is of a TrainJob, as the API server returns it."""
+    """The objects of a TrainJob, as the API server returns them."""
 
     trainjob: Json
     jobset: Json | None

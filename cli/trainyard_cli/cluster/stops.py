@@ -165,7 +165,7 @@ async def _set_suspend(client: Client, seen: Seen, *, suspend: bool) -> Answer |
 
 
 async def _look_again(client: Client, seen: Seen) -> Seen | Answer:
-    """The same TrainJob as it is now, or that it has gone."""
+    """The current TrainJob, or the answer that it is gone."""
     try:
         trainjob = await in_time(client.get(_path(seen)))
     except NotFoundError:
@@ -176,7 +176,7 @@ async def _look_again(client: Client, seen: Seen) -> Seen | Answer:
 
 
 def refused(seen: Seen, error: ApiError, verb: str) -> Answer:
-    """That the API server has refused a write to the TrainJob, or has not answered."""
+    """The answer after a refused or unanswered write to the TrainJob."""
     is_no = not isinstance(error, RetriableError) and error.code and not _lacks_right(error)
     outcome = Outcome.REFUSED if is_no else Outcome.FAILED
     return Answer(
@@ -188,7 +188,7 @@ def refused(seen: Seen, error: ApiError, verb: str) -> Answer:
 
 
 def problem(error: ApiError, verb: str, namespace: str) -> str:
-    """What the API server says of a request about TrainJobs, or that a right is missing."""
+    """The API server's error about TrainJobs, or the missing right."""
     if _lacks_right(error):
         return f"you are not allowed to {verb} TrainJobs in namespace {namespace}"
     return clean(webhooks.in_words(str(error)))

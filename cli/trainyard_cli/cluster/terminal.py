@@ -67,7 +67,7 @@ async def sizes(descriptor: int) -> AsyncGenerator[tuple[int, int]]:
 
 
 async def pieces(descriptor: int) -> AsyncGenerator[bytes]:
-    """What can be read, as it comes, to its end; nothing if it is closed."""
+    """The input, piece by piece, to its end; none if it is closed."""
     loop = asyncio.get_running_loop()
     while True:
         try:

@@ -106,7 +106,7 @@ def _state(trainjob: model.TrainJob, jobset: model.JobSet | None) -> State:
 
 
 def _requests(workload: Json) -> dict[str, str]:
-    """What a Workload that waits asks for, all its pods together."""
+    """The request of a pending Workload, all its pods together."""
     total: defaultdict[str, quantity.Quantity] = defaultdict(lambda: quantity.ZERO)
     for pod_set in workload.get("status", {}).get("resourceRequests") or ():
         for resource, amount in (pod_set.get("resources") or {}).items():

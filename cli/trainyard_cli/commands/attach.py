@@ -91,7 +91,7 @@ def attach(
     out: TextIO | None = None,
     err: TextIO | None = None,
 ) -> int:
-    """The same for who knows the cluster already, such as a command that has just sent the TrainJob.
+    """Follow a TrainJob of a known cluster, such as after sending it.
 
     Args:
         credentials: The cluster.

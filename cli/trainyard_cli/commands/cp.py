@@ -171,7 +171,7 @@ class _Copy:
         return send
 
     def words(self) -> str:
-        """What there is of a copy that has ended before its end."""
+        """Messages about an incomplete copy."""
         if not self.tally.bytes:
             return "nothing was copied"
         if self.is_sent:
@@ -179,7 +179,7 @@ class _Copy:
         return f"of the files that were copied, {self.tally.files} are whole and remain in {self.target}"
 
     def remarks(self, complaint: str) -> Iterator[str]:
-        """What there is to say of a copy that is done."""
+        """Messages about a finished copy."""
         yield f"Copied {_files(self.tally.files)} ({size(self.tally.bytes)}) to {self.target}"
         if self.tally.left_out:
             more = f" and {self.tally.others} more" if self.tally.others else ""
@@ -188,7 +188,7 @@ class _Copy:
             yield f"Look at the copy: {complaint}"
 
     def document(self) -> dict[str, Any]:
-        """What was copied, as JSON values."""
+        """The copy as JSON values."""
         return {
             "apiVersion": API_VERSION,
             "kind": "Copy",

@@ -220,7 +220,7 @@ def _lines(value: Json) -> Iterator[str]:
 
 
 def _beside(value: Json) -> Iterator[str]:
-    """What reaches into the stack and is not in git."""
+    """Foreign objects that affect the stack."""
     for unmanaged in value["unmanaged"]:
         yield f"{_name(unmanaged)}: unmanaged, {unmanaged['why']}"
     if value["unmanaged"]:

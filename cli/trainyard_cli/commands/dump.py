@@ -41,7 +41,7 @@ LOG: Final = 1
 _MOST: Final = 100
 _ENDING: Final = ".tar.gz"
 _TOLD: Final = 10
-"""What could not be read that is named; the archive names all of it."""
+"""The most unreadable objects to print; the archive lists all."""
 
 
 def run(

@@ -32,7 +32,7 @@ _SHELL: Final = interactive.shell(())
 _REFUSED: Final = range(400, 500)
 """HTTP status of a request of which nothing was started."""
 _SIGNALLED: Final = 128
-"""What a shell adds to a signal's number to say that it has ended something."""
+"""The number that shells add to a signal in exit codes."""
 
 
 class CutError(UserError):

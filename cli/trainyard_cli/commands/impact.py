@@ -78,7 +78,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a stack asks for."""
+    """The objects of a stack."""
 
     settings: StackSettings | None = None
     """None if the stack has no file."""
@@ -86,7 +86,7 @@ class Asked:
 
 
 def asked(stack: str, since: str) -> tuple[Asked, Asked]:
-    """What the stack asked for where this branch left `since`, and what it asks for now.
+    """The stack's objects where this branch left `since`, and now.
 
     Raises `GitError` if git cannot say or there is no such stack, and
     `PlatformError` if a file is wrong.
@@ -104,7 +104,7 @@ def unjudged(since: str) -> list[str]:
 
 
 def new_advice(before: StackSettings | None, after: StackSettings | None) -> list[str]:
-    """What is of no use in the stack file now and was not before, a sentence each."""
+    """New settings without effect in the stack file, a sentence each."""
     old, new = (settings.advice() if settings else {} for settings in (before, after))
     return [f"{place}: {sentence}" for place, sentence in new.items() if place not in old]
 
@@ -204,7 +204,7 @@ def _then(here: Path, revision: str, stack: str) -> Asked:
 
 
 def _asked(folder: Path, stack: str) -> Asked:
-    """What the stack asks for in a folder; nothing if the folder has no file for it."""
+    """The stack's objects in a folder; none if the folder has no file for it."""
     if not (folder / "stacks" / f"Pulumi.{stack}.yaml").exists():
         return Asked()
     settings = stackfile.read(stack, folder / "stacks")

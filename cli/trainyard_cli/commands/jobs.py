@@ -42,7 +42,7 @@ _NAME: Final = "NAME"
 _LAST_TO_GO: Final = (_NAME, "STATE", "QUEUE", "NODES", "AGE", "PROGRESS", "ETA", "GPUS", "NAMESPACE")
 """The columns by importance: on a narrow terminal the last are left out first."""
 _GONE: Final = "Deleted"
-"""What `--watch` says of a job that is no longer there."""
+"""The state of a deleted job in `--watch`."""
 
 Chosen = Callable[[Row], bool]
 

@@ -156,7 +156,7 @@ def command(
 
 @dataclass(frozen=True)
 class _Gate:
-    """What documents are judged by: the rules as shipped, or as a stack has them."""
+    """The rules for documents: as shipped, or with a stack's settings."""
 
     today: date
     pins: Images
@@ -171,7 +171,7 @@ class _Gate:
         return _pinned(document, self.pins)
 
     def report(self, given: Sequence[Document]) -> tuple[Report, list[PlatformError]]:
-        """What the rules say about the documents, and what cannot be installed."""
+        """The rules' findings about the documents, and errors of installation."""
         documents, wrong = [], []
         for document in given:
             try:
@@ -183,7 +183,7 @@ class _Gate:
         return report.of(documents, self.today, self.policies, _deprecated(documents)), wrong
 
     def repairs(self, document: Document) -> Iterable[Violation]:
-        """What is to be repaired in a document."""
+        """The repairs of a document."""
         return engine.check(document.value, self.today, self.policies)
 
 
@@ -202,7 +202,7 @@ class _StackGate(_Gate):
     """The files that the change touches."""
     before: StackSettings | None
     its_own: Collection[tuple[str, Said]] = frozenset()
-    """What the stack causes, by file."""
+    """Findings that the stack causes, by file."""
 
     @property
     def policies(self) -> Policies:
@@ -231,7 +231,7 @@ class _StackGate(_Gate):
             yield replace(violation, finding=replace(violation.finding, edits=own_edits))
 
     def caused(self, given: Sequence[Document]) -> set[tuple[str, Said]]:
-        """What the stack causes, by file."""
+        """Findings that the stack causes, by file."""
         entries = super().report(given)[0].entries
         own = {id(entry) for entry in self._placed(entries, given)[0]}
         return {(entry.source, entry.violation.said) for entry in entries if id(entry) not in own}
@@ -312,7 +312,7 @@ def _is_catalogs(path: Path) -> bool:
 
 
 def _misplaced(path: Path, documents: Sequence[Document]) -> Iterator[Entry]:
-    """What is wrong with the place of a file in the catalog."""
+    """Errors in a file's place in the catalog."""
     folders = path.resolve().parent.parent
     namesakes = [near(other) for other in sorted(folders.glob(f"*/{path.name}")) if other != path.resolve()]
     for position, finding in catalog_files.misplaced(path.resolve(), documents, namesakes):

@@ -34,7 +34,7 @@ NOT_ALLOWED: Final = f"{_NO_NODES}; your queues say what is free"
 MOST: Final = 40
 """Sick nodes that are printed; JSON has all."""
 _NAMESPACES: Final = 3
-"""That are named for a pool, those that use most."""
+"""The most namespaces to print per pool, those with the highest use."""
 _IMPORTANCE: Final = ("POOL", "FREE", "TOTAL", "NODES", "RESOURCE", "USED", "SICK", "BY", "ACCELERATOR")
 _OF_SICK: Final = ("NODE", "STATE", "SINCE", "WHY", "POOL")
 

@@ -153,7 +153,7 @@ def _ref(change: Mapping[str, Any]) -> core.Ref:
 
 
 class _Kept(NamedTuple):
-    """What a pipeline keeps of a command."""
+    """A command's output and exit code, as a pipeline keeps them."""
 
     code: int
     output: str

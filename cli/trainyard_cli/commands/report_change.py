@@ -18,7 +18,7 @@ from trainyard_policies.lint.report import Report
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a pipeline has kept of `make preview` for a stack."""
+    """The kept result of `make preview` for a stack."""
 
     code: int
     output: str
@@ -29,7 +29,7 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """What the change does to one stack."""
+    """The effects of the change on one stack."""
 
     name: str
     is_new: bool = False
@@ -37,11 +37,11 @@ class Stack:
     changes: Sequence[Mapping[str, Any]] = ()
     """As in a document of `impact`."""
     settings: Sequence[Field] = ()
-    """What else has changed in the stack file."""
+    """Other changes in the stack file."""
     replaced: Sequence[str] = ()
     """Changes that recreate the whole stack, or leave it behind: a sentence each."""
     granted: Sequence[str] = ()
-    """What is newly let through: a sentence each."""
+    """Newly allowed violations: a sentence each."""
     runtimes: frozenset[str] = frozenset()
     """Names of the runtimes that it has or had."""
     not_compared: str = ""
@@ -135,7 +135,7 @@ def rows_of(stacks: Sequence[Stack]) -> list[Row]:
 
 
 def let_through(change: Change) -> dict[str, list[str]]:
-    """What is newly let through, each with its stacks."""
+    """Newly allowed violations, each with its stacks."""
     stacks_of: dict[str, list[str]] = {}
     for stack in change.stacks:
         for sentence in stack.granted:

@@ -25,7 +25,7 @@ from . import impact
 from .report_change import Change, Row, Stack, let_through, rows_of
 
 MOST_CHARACTERS: Final = 60_000
-"""Of the whole report; GitHub accepts 65,536."""
+"""The most characters of the whole report; GitHub accepts 65,536."""
 _MOST_LINES: Final = 40
 _MOST_SHOWN: Final = 4_000
 """Characters; both above the folds."""
@@ -180,7 +180,7 @@ def _differs(fields: Sequence[Field]) -> str:
 
 
 def _as_a_whole(field: Field) -> str:
-    """What happens to a part of a file that comes or goes whole; empty for all else."""
+    """The verb for a part of a file that is added or removed as a whole; empty otherwise."""
     if field.after is None and isinstance(field.before, Mapping):
         return "removed"
     return "added" if field.before is None and isinstance(field.after, Mapping) else ""
@@ -198,7 +198,7 @@ def _reached(row: Row) -> str:
 
 
 def _jobs(rows: Sequence[Row]) -> list[str]:
-    """What TrainJobs keep and lose, equal ones together; running ones that lose something first."""
+    """Effects on TrainJobs, equal ones together; running ones with losses first."""
     alike: dict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
     for row in rows:
         for job in row.jobs:

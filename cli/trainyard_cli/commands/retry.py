@@ -100,7 +100,7 @@ def run(
 
 
 class _Sending:
-    """One TrainJob on its way: knows what to say wherever it is interrupted."""
+    """The progress of sending one TrainJob, with the messages for an interrupt at each step."""
 
     def __init__(
         self, seen: Seen, manifest: Manifest, printer: answers.Printer, cluster: Sequence[str]
@@ -147,7 +147,7 @@ class _Sending:
         return self._resending
 
     def _say_how_it_stands(self) -> None:
-        """What is changed, and how to continue."""
+        """The state after an interrupt, and the commands to continue."""
         stage = Stage.BEFORE if self._resending is None else self._resending.stage
         released = [] if self._resending is None else self._resending.released
         if stage is Stage.BEFORE:

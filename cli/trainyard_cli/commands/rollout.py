@@ -147,7 +147,7 @@ def _write(file: Path | None, stack: str, outcome: Outcome) -> None:
 
 
 def _outcome(teller: Teller, code: int) -> Outcome:
-    """What a preview comes to, even if Pulumi has failed without saying why in an event."""
+    """The result of a preview, even if Pulumi has failed without an event."""
     if code and teller.outcome == Outcome():
         return Outcome(errors=(f"pulumi ended with exit code {code}; its output says why",))
     return teller.outcome

@@ -105,7 +105,7 @@ def few_checkpoints(stack: str) -> Mapping[str, str]:
 
 
 class Plan(NamedTuple):
-    """What a preview amounts to, for people."""
+    """The text of a preview."""
 
     lines: Sequence[str]
     summary: str
@@ -122,7 +122,7 @@ class Teller:
         progress: Progress,
         plan: Callable[[Sequence[Step], Sequence[Violation]], Plan],
     ) -> None:
-        """What a preview does, and what policies say of it, `plan` puts into words."""
+        """`plan` writes the effects of a preview, and the messages of policies."""
         self._stack, self._out, self._progress, self._plan = stack, out, progress, plan
         self._steps: dict[str, Step] = {}
         self._begun: dict[str, Step] = {}
@@ -135,12 +135,12 @@ class Teller:
 
     @property
     def outcome(self) -> Outcome:
-        """What the preview comes to, as far as it got."""
+        """The result of the preview so far."""
         return Outcome(self._summary, self._refusals, tuple(self._errors))
 
     @property
     def steps(self) -> Sequence[Step]:
-        """What the preview would do, as Pulumi calls it."""
+        """The steps of the preview."""
         return list(self._steps.values())
 
     @property
@@ -149,7 +149,7 @@ class Teller:
         return words.changing(self._steps.values())
 
     def begin(self, doing: str) -> None:
-        """What Pulumi prints from now on is about this."""
+        """The current step of Pulumi's output."""
         self._progress.begin(doing, len(self._steps))
 
     def hear(self, line: str) -> None:

@@ -88,7 +88,7 @@ def _runtime(
 
 
 def _of_catalog(chosen: Settings, why: UserError, err: TextIO) -> Runtime:
-    """That of this clone's catalog, told with why it is not that of the cluster."""
+    """The runtime of this clone's catalog, with the reason why the cluster's is not used."""
     name = chosen.runtime or cluster.DEFAULT_RUNTIME
     runtimes = {
         read.name(document.value): document.value
@@ -103,7 +103,7 @@ def _of_catalog(chosen: Settings, why: UserError, err: TextIO) -> Runtime:
 
 
 def _secret_keys(chosen: Settings) -> Mapping[str, list[str]]:
-    """Of each Secret the keys that are named: their values are variables of this shell."""
+    """The named keys of each Secret: their values are variables of this shell."""
     keys: dict[str, list[str]] = {}
     for secret in chosen.secrets:
         name, _, key = secret.partition(":")

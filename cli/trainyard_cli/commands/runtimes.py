@@ -195,7 +195,7 @@ def show_command(
 
 
 def file_of(folder: Path, runtime: Runtime) -> Path:
-    """Where the runtime's file is in a catalog."""
+    """Path of the runtime's file in a catalog."""
     return folder / runtime.framework / f"{runtime.name}.yaml"
 
 

@@ -149,7 +149,7 @@ def command(
 
 
 def _expected(folder: Path, stack: str | None) -> Sequence[catalog.Runtime]:
-    """What should be in a cluster: what the stack installs, or a stack without changes of its own."""
+    """The expected runtimes of a cluster: those of the stack, or of a stack without overlays."""
     return of_stack(folder, stack) if stack else catalog.load(folder, {})
 
 

@@ -158,7 +158,7 @@ def _left_out(source: Runtime, rules: Sequence[str], ask: Callable[[str], bool])
 
 
 def _copied(source: Runtime, name: str, left_out: Sequence[str]) -> Iterator[str]:
-    """What the user should know about what was copied, and what was not."""
+    """Remarks about copied and omitted parts."""
     if not catalog.installed(source.manifest, None):
         yield f"It is optional, as {source.name} is: a stack has it with runtimes.{name}.enabled: true."
     for privilege in granted.privileges(source.manifest, date.today()):
@@ -212,7 +212,7 @@ def _refused(
     pins: Mapping[str, ImagePin],
     stacks_folder: Path,
 ) -> tuple[dict[str, list[str]], list[str]]:
-    """What the rules of stacks refuse, with their names, and why stacks cannot install it at all."""
+    """Refusals by the rules of stacks, with their names, and errors of installation."""
     refused: dict[str, list[str]] = {}
     unfit: list[str] = []
     for stack in stack_names.stacks(stacks_folder):

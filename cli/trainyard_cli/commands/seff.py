@@ -38,7 +38,7 @@ _LAST_TO_GO: Final = (_RANK, "MEMORY", "CPU", "GPUS")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What there is to say of a TrainJob."""
+    """The output about a TrainJob."""
 
     row: jobs.Row
     ranks: Sequence[Rank]

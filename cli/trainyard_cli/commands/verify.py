@@ -94,7 +94,7 @@ def look(
     stacks_folder: Path = STACKS,
     today: date | None = None,
 ) -> tuple[Report, bool]:
-    """What is wrong with the stacks and the catalog, and whether a file was too broken to check the rules.
+    """Errors in the stacks and the catalog, and whether a broken file prevented the check of the rules.
 
     A finding that a stack causes is reported at its file. With `since`, advice about files
     that have not changed since is left out. Raises `CannotLintError`, `GitError` or
@@ -191,7 +191,7 @@ def _stacks(names: Sequence[str], folder: Path) -> tuple[list[Entry], dict[str, 
 
 
 def _file(path: Path, namesakes: Sequence[Path]) -> tuple[list[Entry], tuple[Document, ...]]:
-    """What is wrong with a file of the catalog; if nothing is, its runtime and the TrainJob in its header."""
+    """Errors in a file of the catalog; without errors, its runtime and the TrainJob in its header."""
     try:
         text = linted.read(path)
         documents = parse(text, str(path))
@@ -241,7 +241,7 @@ class _Stacks:
 def _rules(
     files: Mapping[str, Sequence[Document]], stacks: _Stacks, catalog_folder: Path, today: date
 ) -> list[Entry]:
-    """What the rules say of each stack's runtimes, as it installs them; each once, with the stacks named."""
+    """Findings about each stack's runtimes, as it installs them; each once, with the stacks named."""
     findings: dict[tuple[object, ...], tuple[Entry, list[str]]] = {}
     entries = []
     for name, settings in stacks.settings.items():
@@ -331,7 +331,7 @@ def _judged(
     pins: Mapping[str, ImagePin],
     today: date,
 ) -> Collection[engine.Said]:
-    """What the rules say of a file if these settings install it; raises as `installs.violations`."""
+    """Findings about a file if these settings install it; raises as `installs.violations`."""
     runtime = catalog.read(Path(file))
     examples = files[runtime.name][1:]
     violations = installs.violations(runtime, examples, settings, policies=policies, pins=pins, today=today)

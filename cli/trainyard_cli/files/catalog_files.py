@@ -26,14 +26,14 @@ from trainyard_policies.rules import well_formed
 WHOLE: Final = FieldPath()
 """The file itself."""
 FILE: Final = "File"
-"""What a finding is about that is about a file."""
+"""The subject of a finding about a whole file."""
 _EXAMPLE: Final = "the TrainJob in its header"
 
 
 def problems(
     path: Path, text: str, documents: Sequence[Document], namesakes: Sequence[Path] = ()
 ) -> Iterator[tuple[Position, Finding]]:
-    """What is wrong with a file, and where.
+    """An error in a file, with its place.
 
     Args:
         path: Where it is, `<framework>/<name>.yaml` in the catalog.

@@ -63,7 +63,7 @@ class Stack:
     """The settings before the change, if the file was there and was right."""
 
     def finds_without(self, place: str, settings: StackSettings, source: str) -> Collection[Said]:
-        """What `judge` answers, asked once for each place and file."""
+        """`judge` with a cache per place and file."""
         if (place, source) not in self._judged:
             self._judged[place, source] = self.judge(source, settings)
         return self._judged[place, source]
@@ -79,7 +79,7 @@ class Stack:
 
     @cached_property
     def advice(self) -> dict[str, str]:
-        """What is of no use in the stack, by its place."""
+        """Settings of the stack without effect, by place."""
         return self.settings.advice()
 
     @cached_property
@@ -179,7 +179,7 @@ def _without(runtime: str, settings: StackSettings) -> Iterator[tuple[str, Stack
 
 
 def _told(place: str, members: Sequence[Entry], stack: Stack) -> Entry:
-    """What the members find, as a finding about a place of the stack's file."""
+    """The members' findings, merged into one about a place in the stack's file."""
     violation = members[0].violation
     sentence = f"{violation.finding.path.end}: {violation.finding.message}"
     reached = sorted({Path(one.source).stem for one in members})

@@ -72,7 +72,7 @@ class Entry:
 
 
 def entries(source: Path, *, most_bytes: int, tally: Tally) -> list[Entry]:
-    """What there is to send, links within it replaced by what they lead to.
+    """The files to send, with links within the folder resolved.
 
     Args:
         source: A file or a folder.

@@ -27,7 +27,7 @@ class GitError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What the files of a folder are a copy of."""
+    """The commit of a folder's files."""
 
     commit: str = ""
     """Empty before the first one."""
@@ -55,7 +55,7 @@ def touched(files: Sequence[Path], since: str) -> tuple[Path, ...]:
 
 
 def changes(since: str) -> tuple[str, ...]:
-    """What differs from where this branch left `since`, new and removed files too, as paths from `root()`.
+    """Paths from `root()` of files that differ from where this branch left `since`, new and removed ones too.
 
     Raises `GitError` if git cannot tell.
     """
@@ -131,7 +131,7 @@ def files(folder: Path) -> Generator[str, None, None]:
 
 
 def head(folder: Path) -> Head:
-    """What the folder is a copy of; raises `GitError` if git cannot tell."""
+    """The commit of the folder; raises `GitError` if git does not know it."""
     at = ("-C", str(folder))
     changed = bool(_git(*at, "status", "--porcelain", "--untracked-files=normal", "-z", "--", "."))
     try:

@@ -36,7 +36,7 @@ def violations(
     pins: Mapping[str, ImagePin],
     today: date,
 ) -> Iterator[Violation]:
-    """What is wrong with a runtime and the TrainJobs in its header.
+    """Findings about a runtime and the TrainJobs in its header.
 
     Args:
         runtime: As its file has it.

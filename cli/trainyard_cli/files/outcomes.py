@@ -38,7 +38,7 @@ def write(file: Path, stack: str, outcome: Outcome) -> None:
 
 
 def read(file: Path, stack: str) -> Outcome:
-    """What the preview of a stack has left.
+    """The stored result of a stack's preview.
 
     Raises:
         PlatformError: There is no such file, or something else is in it; with the way out.

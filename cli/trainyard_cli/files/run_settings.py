@@ -98,7 +98,7 @@ def requirements(folder: Path, workspace: Path, settings: Settings) -> str:
 
 
 def label(folder: Path) -> str:
-    """What tells a folder from others: its name, and a digest of where it is."""
+    """The identity of a folder: its name, and a digest of its path."""
     path = folder.resolve()
     digest = hashlib.sha256(f"{socket.gethostname()}:{path}".encode(errors="surrogateescape")).hexdigest()
     return "-".join(filter(None, (_OTHERS.sub("-", path.name)[:_LONGEST].strip("-"), digest[:8])))

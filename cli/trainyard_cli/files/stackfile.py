@@ -51,7 +51,7 @@ _AsPulumi.add_implicit_resolver(_BOOL, re.compile(r"true|True|TRUE|false|False|F
 
 
 def read(name: str, folder: Path = STACKS) -> StackSettings:
-    """What `Pulumi.<name>.yaml` says; raises `PlatformError`, with `file:line: ...` for each mistake."""
+    """The content of `Pulumi.<name>.yaml`; raises `PlatformError`, with `file:line: ...` for each mistake."""
     return _read(name, folder / f"Pulumi.{name}.yaml")
 
 
@@ -129,7 +129,7 @@ def _in_words(error: yaml.YAMLError, text: str, shown: str) -> DocumentError:
 
 
 def _outside_settings(root: yaml.Node | None, value: Any) -> Iterator[tuple[int, str]]:
-    """What is wrong with a file outside the settings of the platform."""
+    """Errors in a file outside the platform's settings."""
     yield from _duplicates(root, set())
     if not isinstance(value, dict) or not isinstance(value.get("config"), dict):
         keys = [str(key) for key in value] if isinstance(value, dict) else []

@@ -104,7 +104,7 @@ class _Entry:
     path: str
     size: int
     link: str = ""
-    """Where a symbolic link leads; empty for a file."""
+    """Target of a symbolic link; empty for a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class _Content:
 
 
 _Stamp = tuple[int, int, int]
-"""Which file it is, when it changed, and its size: the same for the same content."""
+"""Identity, time of change and size of a file: equal for equal content."""
 
 
 def pack(folder: Path, *, without: Collection[str] = (), limits: Limits | None = None) -> Workspace:
@@ -216,7 +216,7 @@ def _walk(folder: Path) -> Iterator[str]:
 
 
 def _entry(folder: Path, path: str, remarks: list[str]) -> _Entry | None:
-    """What is packed of a path; None with a remark, or without one if git still has what is deleted."""
+    """The entry to pack for a path; None with a remark, or without one for a deleted file."""
     try:
         status = os.lstat(folder / path)
         link = os.readlink(folder / path) if stat.S_ISLNK(status.st_mode) else ""

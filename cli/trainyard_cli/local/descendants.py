@@ -39,7 +39,7 @@ def children() -> frozenset[int]:
 
 
 def descendants(before: frozenset[int]) -> set[int]:
-    """Those that have not ended.
+    """Descendants of this process that have not ended.
 
     Args:
         before: Children of this process that are left out, with all that they have started.

@@ -24,7 +24,7 @@ _LISTED: Final = ("nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader")
 
 
 def free_ports(count: int) -> list[int]:
-    """So many different ports on which nobody listens."""
+    """The given number of free ports."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for listener in sockets:

@@ -44,7 +44,7 @@ class Signals:
         return self._reader.fileno()
 
     def received(self) -> list[int]:
-        """Those that have come since the last call, and end what runs."""
+        """Ending signals since the last call."""
         numbers = b""
         while True:
             try:

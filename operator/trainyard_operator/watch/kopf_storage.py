@@ -14,10 +14,10 @@ import kopf
 
 
 class NoDiff(kopf.DiffBaseStorage):
-    """Finds every object empty, as it was last time."""
+    """Treats every object as empty, as the last time."""
 
     def build(self, *, body: kopf.Body, extra_fields: Iterable[Any] | None = None) -> kopf.BodyEssence:
-        """What is compared of an object: nothing."""
+        """The compared part of an object: none."""
         return kopf.BodyEssence()
 
     def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:

@@ -205,8 +205,7 @@ class Elector:
 class Upstream:
     """Whether Kubeflow Trainer's controller is alive, by its Lease.
 
-    `reason` says so while it is alive, or while that is not known for the
-    first time; empty: we may work.
+    `reason`: why we must not work, while it is alive or that is not known yet; empty: we may work.
     """
 
     def __init__(

@@ -92,7 +92,7 @@ class Start:
     at: float
     """When its pods were last looked at; at first, when it began to start."""
     looks: int = 0
-    """Those in a row that have shown nothing new."""
+    """Consecutive looks without a change."""
     seen: pod_readiness.Nodes | None = None
     counts: Sequence[model.ReplicatedJobStatus] = ()
     """What JobSet counted at the last look."""

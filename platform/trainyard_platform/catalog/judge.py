@@ -1,4 +1,4 @@
-"""The one judge of a file of the catalog, `runtimes/<framework>/<name>.yaml`: what is wrong with its runtime.
+"""Judges a file of the catalog, `runtimes/<framework>/<name>.yaml`: errors in its runtime.
 
 Everything that reads the catalog calls it. The program and `render` stop at
 the first finding (`files.read`); `verify` prints all; `lint` calls only

@@ -24,7 +24,7 @@ from .finding import finding_of
 
 NAMESPACE: Final = "kueue-system"
 NAME: Final = "kueue-controller-manager"
-"""Label of Kueue's Deployment in upstream's chart."""
+"""Name of Kueue's Deployment in upstream's chart."""
 _RESUMES_WITHIN: Final = 60.0
 """Seconds in which Kueue resumes what it has admitted, also while it is busy."""
 _PATIENCE: Final = 5.0

@@ -50,7 +50,7 @@ class MalformedError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the API server asks."""
+    """The API server's request."""
 
     uid: str
     kind: str

@@ -53,9 +53,9 @@ class Trial:
 
     manifest: Json
     in_runtime: str
-    """What goes before the path of one of its fields, where the runtime is judged."""
+    """Prefix of its fields' paths in errors about a runtime."""
     in_trainjob: str
-    """The same where a TrainJob is judged."""
+    """Prefix of its fields' paths in errors about a TrainJob."""
     digest: str = ""
     """A digest of what its webhooks judge; empty for a Job, of which everything is judged."""
 
@@ -99,7 +99,7 @@ def is_judged(code: int, message: str) -> bool:
 def refusals(
     trial: Trial, code: int, message: str, details: Mapping[str, Any], *, of_runtime: bool
 ) -> tuple[str, ...]:
-    """What is wrong with a Job by Kubernetes' own validation, or with a JobSet by its schema and webhooks.
+    """Errors in a Job by Kubernetes' own validation, or in a JobSet by its schema and webhooks.
 
     Args:
         trial: The Job or JobSet.
@@ -128,7 +128,7 @@ def refusals(
 
 
 def _place(trial: Trial, text: str, *, of_runtime: bool) -> str:
-    """What goes before a text that begins with the path of a field."""
+    """Prefix of a text that begins with the path of a field."""
     if of_runtime or trial.kind != names.JOBSET:
         return trial.in_runtime if of_runtime else trial.in_trainjob
     if text.startswith("metadata."):

@@ -40,17 +40,17 @@ AMOUNTS: Final = 2_000
 """Limits and requests of resources in a runtime or TrainJob: they are parsed several times a look."""
 
 REVISIONS: Final = 100
-"""Of a namespace's own runtimes, that its JobSets are built from: every replica keeps their contents."""
+"""Revisions of a namespace's own runtimes in its JobSets: every replica keeps their contents."""
 
 _SPEC: Final = FieldPath("spec")
 _NODES: Final = FieldPath("spec.trainer.numNodes")
 _RANDOM_SUFFIX: Final = "-abcde"
-"""What the Job controller appends to the index of a pod."""
+"""Suffix that the Job controller appends to the index of a pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a platform allows; the defaults keep every object small enough for etcd."""
+    """Limits of a platform; the defaults keep every object small enough for etcd."""
 
     max_nodes: int = 10_000
     """Pods of one ReplicatedJob; above 100,000 Kubernetes itself refuses."""
@@ -71,7 +71,7 @@ DEFAULT: Final = Limits()
 
 
 def of_runtime(runtime: Runtime, limits: Limits) -> Iterator[FieldError]:
-    """What is too much in a runtime; if it is too large, nothing else is looked for."""
+    """Exceeded limits of a runtime; if it is too large, nothing else is checked."""
     large = tuple(sizes_of_runtime(runtime.spec, limits))
     yield from large
     if large:
@@ -83,14 +83,14 @@ def of_runtime(runtime: Runtime, limits: Limits) -> Iterator[FieldError]:
 
 
 def sizes_of_runtime(spec: Json, limits: Limits) -> Iterator[FieldError]:
-    """What is too large in a runtime; checked before anything that takes long."""
+    """Exceeded sizes of a runtime; checked before anything that takes long."""
     yield from _size_errors(spec, limits.max_runtime_bytes)
     where, path = json_reader.below(spec, _SPEC, "template", "spec")
     yield from _number_errors(where, path.child("replicatedJobs"), "replicatedJobs", REPLICATED_JOBS)
 
 
 def sizes_of_trainjob(spec: Json, limits: Limits) -> Iterator[FieldError]:
-    """What is too large in a TrainJob; checked before anything that takes long."""
+    """Exceeded sizes of a TrainJob; checked before anything that takes long."""
     yield from _size_errors(spec, limits.max_trainjob_bytes)
     many = tuple(_number_errors(spec, patches.PATH, "runtimePatches", PATCHES))
     yield from many
@@ -101,7 +101,7 @@ def sizes_of_trainjob(spec: Json, limits: Limits) -> Iterator[FieldError]:
 
 
 def of_trainjob(job: TrainJob, limits: Limits) -> Iterator[FieldError]:
-    """What is too much in the TrainJob itself, and what in it only the operator may set."""
+    """Exceeded limits of the TrainJob itself, and fields that only the operator may set."""
     trainer = json_reader.mapping(job.spec.get("trainer"), FieldPath("spec.trainer"))
     nodes = json_reader.integer(trainer.get("numNodes"), _NODES)
     if nodes is not None and nodes < 0:
@@ -128,7 +128,7 @@ def of_revisions(named: int) -> Iterator[FieldError]:
 
 
 def of_children(job: TrainJob, children: Sequence[Json], limits: Limits) -> Iterator[FieldError]:
-    """What is too much in the JobSet that the TrainJob and its runtime make."""
+    """Exceeded limits of the JobSet of a TrainJob and its runtime."""
     for jobset in (child for child in children if child["kind"] == names.JOBSET):
         length = size(jobset)
         if length > limits.max_jobset_bytes:
@@ -164,7 +164,7 @@ def _name_errors(job: TrainJob, replicated_jobs: Sequence[Json]) -> Iterator[Fie
 
 
 def _patched(trainjob: Json, part: str = "spec") -> Iterator[tuple[Json, FieldPath]]:
-    """That part of the JobSet template in each of the runtimePatches, and where it is."""
+    """The part of the JobSet template in each of the runtimePatches, with its path."""
     for position, patch in enumerate(json_reader.objects(trainjob.get("runtimePatches"), patches.PATH)):
         yield json_reader.below(patch, patches.PATH.index(position), "trainingRuntimeSpec", "template", part)
 

@@ -53,7 +53,7 @@ _REQUIRED_CONTAINERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is said to the user; the object is refused if there are errors."""
+    """Warnings and errors for the user; errors refuse the object."""
 
     warnings: tuple[str, ...] = ()
     errors: tuple[FieldError, ...] = ()
@@ -138,7 +138,7 @@ def validate_runtime(
 
 
 def too_large(job: TrainJob, old: TrainJob | None, allowed: Limits) -> tuple[FieldError, ...]:
-    """What is too large in a TrainJob that is created, or changed otherwise than to suspend or resume it.
+    """Exceeded sizes of a TrainJob that is created, or changed other than to suspend or resume it.
 
     Raises:
         InvalidFieldError: It is nested too deep, or has not the form of a TrainJob where it is measured.
@@ -150,7 +150,7 @@ def too_large(job: TrainJob, old: TrainJob | None, allowed: Limits) -> tuple[Fie
 
 
 def runtime_too_large(runtime: Runtime, old: Runtime | None, allowed: Limits) -> tuple[FieldError, ...]:
-    """What is too large in a runtime that is created or changed; raises what `too_large` raises."""
+    """Exceeded sizes of a runtime that is created or changed; raises what `too_large` raises."""
     json_reader.require_shallow(runtime.spec, _SPEC)  # before it is compared
     if old is not None and old.spec == runtime.spec:
         return ()
@@ -307,7 +307,7 @@ def _runtime_errors(runtime: Runtime, using: Framework) -> Iterator[FieldError]:
 
 
 def _policy_errors(runtime: Runtime, policy: str, using: Framework) -> Iterator[FieldError]:
-    """What no plugin implements, such as Flux: a TrainJob with it would be refused."""
+    """Policies that no plugin implements, such as Flux: a TrainJob with one would be refused."""
     sources = using.implemented(policy)
     path = FieldPath("spec").child(policy)
     for source, value in json_reader.mapping(runtime.spec.get(policy), path).items():

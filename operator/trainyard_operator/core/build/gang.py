@@ -24,7 +24,7 @@ _READY: Final = "Ready"
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """Which ReplicatedJobs belong to it, how many pods these have, and what all of them request."""
+    """The ReplicatedJobs of the gang, the number of their pods, and their requests."""
 
     jobs: frozenset[str]
     pods: int

@@ -54,13 +54,13 @@ class PodSet:
 
     name: str
     ancestor: str | None
-    """Which step of the TrainJob they are: a value of the ancestor label."""
+    """Step of the TrainJob: a value of the ancestor label."""
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What is to be built, as it flows through the phases."""
+    """The object under construction, as it flows through the phases."""
 
     trainjob: TrainJob
     runtime: Runtime
@@ -185,11 +185,11 @@ class Child:
 
     manifest: Json
     generated: Generated | None = None
-    """What is generated in it at creation; such an object is never updated."""
+    """Fields that are generated at creation; such an object is never updated."""
 
 
 def new_info(trainjob: TrainJob, runtime: Runtime, settings: Settings) -> Info:
-    """What a TrainJob and its runtime ask for, before any plugin.
+    """The request of a TrainJob and its runtime, before any plugin.
 
     Follows `NewInfo` of Trainer v2.3: runtimePatches merge into the JobSet
     template in their order, ReplicatedJobs keep the runtime's order.

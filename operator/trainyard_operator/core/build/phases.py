@@ -24,7 +24,7 @@ class Plugin(Protocol):
 
     @property
     def implements(self) -> frozenset[str]:
-        """What stays unsupported without it: `mlPolicy.<source>`, `podGroupPolicy.<source>`,
+        """Policies and gates that are unsupported without it: `mlPolicy.<source>`, `podGroupPolicy.<source>`,
         `featureGates.<gate>`. If the job requests none of it, the plugin builds nothing."""
 
 

@@ -55,7 +55,7 @@ def gpu_count(resources: Json) -> int:
 
 
 def pod_requests(job: Json, *, limits_count: bool = False) -> Amounts:
-    """What one pod of a checked ReplicatedJob requests, as Kubernetes' scheduler sums it up.
+    """Requests of one pod of a checked ReplicatedJob, summed up like Kubernetes' scheduler.
 
     Containers and sidecars run together; each other init container runs together with the sidecars before
     it. Requests of the pod as a whole replace

@@ -39,7 +39,7 @@ def max_restarts(job: TrainJob) -> str | None:
 
 
 def noted(jobset: JobSet) -> str | None:
-    """What the TrainJob asked for when its JobSet was made."""
+    """The TrainJob's number when its JobSet was created."""
     return jobset.annotations.get(names.MAX_RESTARTS_ANNOTATION)
 
 

@@ -19,7 +19,7 @@ from ..model import Json
 Edit = Callable[[Json], Json]
 
 SPEC_PATH: Final = FieldPath("spec.template.spec")
-"""Where a runtime keeps its JobSet spec."""
+"""Path of a runtime's JobSet spec."""
 
 
 def checked(spec: Json, path: FieldPath) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def pod_template(job: Json) -> Json:
 
 
 def ancestor(job: Json) -> str | None:
-    """Which step of a TrainJob a checked ReplicatedJob is, by the label of its job template."""
+    """Step of a checked ReplicatedJob, by the label of its job template."""
     label: str | None = job["template"]["metadata"].get("labels", {}).get(names.ANCESTOR_LABEL)
     return label
 

@@ -18,7 +18,7 @@ from ..status.sentences import with_step
 from . import refusals
 
 _LONGEST_NAME: Final = 63
-"""Of what may be no name at all."""
+"""The most characters of a name in a message: the name may be invalid."""
 _KUEUE_SAYS: Final = "Kueue says: "
 
 _NEXT_STEPS: Final[Mapping[str, str]] = {
@@ -52,7 +52,7 @@ _SERVED_BY: Final = {
     "podgroups.scheduling.x-k8s.io": "the coscheduling plugin of scheduler-plugins",
     "podgroups.scheduling.volcano.sh": "Volcano",
 }
-"""Which component installs a CRD."""
+"""The component that installs a CRD."""
 
 
 OVERDUE: Final = Cause(Reason.DEADLINE_EXCEEDED, "TrainJob exceeded its active deadline")
@@ -122,7 +122,7 @@ def refused(refused_objects: Sequence[Refused], standing: Cause | None, *, has_r
 
 
 def standing(job: TrainJob, reasons: Collection[str] = refusals.OF_A_JOBSET) -> Cause | None:
-    """What the TrainJob already reports for one of these reasons, by default about refused Jobs or pods."""
+    """The reported condition with one of these reasons, by default about refused Jobs or pods."""
     blocked = conditions.find(conditions.of(job.status), names.BLOCKED) or {}
     if blocked.get("reason") not in reasons:
         return None

@@ -66,7 +66,7 @@ def held(manifest: Json) -> Json:
 
 
 def deletions(jobset: JobSet, manifest: Json, jobs: Sequence[Job]) -> tuple[Delete, ...] | None:
-    """What to delete before the JobSet is resumed, perhaps nothing; None: wait for JobSet's controller.
+    """Jobs to delete before the JobSet is resumed; None: wait for JobSet's controller.
 
     It must suspend the Jobs and see them suspended before they are deleted,
     and then see that they are gone: what it creates after that has a stamp, or
@@ -85,7 +85,7 @@ def deletions(jobset: JobSet, manifest: Json, jobs: Sequence[Job]) -> tuple[Dele
 
 
 def of_the_queue(manifest: Json, jobs: Sequence[Job]) -> tuple[Delete, ...] | None:
-    """What to delete of a suspended JobSet that a queue holds, perhaps nothing; None: wait.
+    """Jobs to delete of a suspended JobSet that a queue holds; None: wait.
 
     Kueue has restored the JobSet's own templates. What it had put into its Jobs is still there. They go as
     soon as none of their pods is active, because Kueue may then place the JobSet elsewhere. Not before: the
@@ -115,5 +115,5 @@ def _may_go(job: Job) -> bool:
 
 
 def _stamp(manifest: Json) -> str:
-    """The same for a manifest that is suspended and one that is not."""
+    """A digest of the Jobs, equal whether the manifest is suspended or not."""
     return revisions.digest(manifest["spec"]["replicatedJobs"])

@@ -16,10 +16,10 @@ from typing import Any, Final
 from ..model import Json
 
 PLACEMENT: Final = frozenset({"annotations", "labels", "nodeSelector", "schedulingGates", "tolerations"})
-"""What JobSet v1alpha2 lets change in the pod template of a suspended JobSet."""
+"""Fields that JobSet v1alpha2 allows to change in the pod template of a suspended JobSet."""
 
 _KEYS: Final = ("name", "containerPort", "mountPath")
-"""What tells the items of a list apart, in this order of preference."""
+"""Keys of list items, in order of preference."""
 
 
 def spec_over(live: Json, target: Json) -> Json:

@@ -67,7 +67,7 @@ class Lines(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class Kept(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What is kept of one attempt."""
+    """The kept lines of one attempt."""
 
     jobset: str
     """Uid of its JobSet."""
@@ -97,7 +97,7 @@ def is_open(kept: Kept) -> bool:
 
 
 def unread(pods: Iterable[Pod], kept: Kept, *, again: bool) -> list[Pod]:
-    """Those to read: what has ended is read once, what runs only if `again`."""
+    """Pods to read: ended ones once, running ones only if `again`."""
     return [pod for pod in pods if not _is_read(pod, kept) and (pod.ended or again)]
 
 
@@ -135,7 +135,7 @@ def _shown(line: str) -> str:
 
 
 def merged(kept: Kept, fresh: Mapping[str, Lines], places: int, first: str) -> Kept:
-    """What is kept, with what was read now: each place within its share.
+    """The kept lines with the new ones, each place within its share.
 
     Args:
         kept: What was kept of this attempt before.
@@ -208,7 +208,7 @@ def is_of(config_map: Json, trainjob_uid: str) -> bool:
 
 
 def read(config_map: Json) -> Kept | None:
-    """What the ConfigMap keeps; None if somebody has made it unreadable."""
+    """The lines in the ConfigMap; None if it is unreadable."""
     data = config_map.get("data") or {}
     try:
         about = _decoder.decode(data.get(ABOUT) or "")

@@ -102,7 +102,7 @@ def queue_of(manifest: Json, jobset: JobSet) -> str:
 
 
 def is_gated(jobset: JobSet) -> bool:
-    """Whether Kueue does not admit it since its TrainJob was sent suspended."""
+    """Whether Kueue does not admit it because its TrainJob was created suspended."""
     return names.SENT_SUSPENDED in jobset.queue_gates.split(",")
 
 
@@ -133,7 +133,7 @@ def started_at(jobset: JobSet) -> datetime | None:
 
 
 def activation(job: TrainJob, jobset: JobSet, *, reported: bool) -> Activate | None:
-    """What to write to the JobSet's Workload, so that it is active unless the TrainJob is suspended.
+    """The write that activates the JobSet's Workload, or deactivates it if the TrainJob is suspended.
 
     Kueue deactivates Workloads as well, for reasons of its own: one is activated only when its
     TrainJob is resumed.
@@ -154,7 +154,7 @@ def activation(job: TrainJob, jobset: JobSet, *, reported: bool) -> Activate | N
 
 
 def relabelling(job: TrainJob, jobset: JobSet, settings: Settings) -> Label | None:
-    """What gives a JobSet that runs its TrainJob's priority, which Kueue lets change, but not come or go."""
+    """The write of the TrainJob's priority to a running JobSet; Kueue allows changes, but no addition."""
     priority = job.labels.get(names.PRIORITY_CLASS_LABEL)
     has_both = settings.queue_holds_jobset and jobset.queue and jobset.priority_class and priority
     if not has_both or priority == jobset.priority_class:

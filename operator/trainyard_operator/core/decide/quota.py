@@ -39,7 +39,7 @@ FlavorResource = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """Of one resource in one flavor, in billionths."""
+    """Quota of one resource in one flavor, in billionths."""
 
     nominal: int = 0
     borrowing_limit: int | None = None
@@ -109,7 +109,7 @@ class Queues:
         return most
 
     def _subtree(self, pool: Pool, of: FlavorResource, *, is_queue: bool) -> int:
-        """What it has, with what those below it lend. Recursion ends: a cohort has one parent."""
+        """Its quota, with the quota that its children lend. Recursion ends: a cohort has one parent."""
         total = pool.quota(of).nominal
         if is_queue:
             return total
@@ -121,7 +121,7 @@ class Queues:
 
 
 def _kept(quota: Quota, subtree: int) -> int:
-    """What it lends to nobody."""
+    """Quota that it does not lend."""
     return 0 if quota.lending_limit is None else max(0, subtree - quota.lending_limit)
 
 

@@ -60,7 +60,7 @@ _LONGEST_WAIT: Final = 86400.0
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What the JobSet needs next."""
+    """The next write for the JobSet."""
 
     writes: tuple[Write, ...] = ()
     events: tuple[EventNote, ...] = ()
@@ -152,7 +152,7 @@ def _pod_groups(observed: Observed, settings: Settings, using: Framework) -> tup
 
 
 def _leftovers(observed: Observed) -> tuple[Write, ...]:
-    """What takes away the PodGroup of a TrainJob that ends: schedulers count it until it is gone.
+    """The deletion of the PodGroup of a TrainJob that ends: schedulers count it until it is gone.
 
     It comes before the status that says so, since nobody looks for it after that.
     """
@@ -360,7 +360,7 @@ def _waiting_step(observed: Observed) -> _Step:
 def _children_step(
     observed: Observed, runtime: Runtime, settings: Settings, using: Framework, *, queued: bool
 ) -> _Step:
-    """What brings the children of a TrainJob that does not run to their wanted state."""
+    """Writes that bring the children of a TrainJob that does not run to their desired state."""
     jobset = observed.jobset
     settings, job = child_annotations.as_begun(settings, jobset), retries.as_begun(observed.trainjob, jobset)
     try:
@@ -479,7 +479,7 @@ def _companions_step(observed: Observed, children: Sequence[Child]) -> _Step:
 def _queued_step(
     observed: Observed, runtime: Runtime, manifest: Json, first: tuple[Write, ...], settings: Settings
 ) -> _Step:
-    """What brings a JobSet that a queue holds to its wanted state, but for whether it is suspended."""
+    """Writes that bring a queued JobSet to its desired state, except `suspend`."""
     revision, record = _revision(runtime)
     marked = _marked(manifest, observed, revision, settings)
     jobset = observed.jobset
@@ -501,7 +501,7 @@ def _queued_step(
 def _jobset_step(
     observed: Observed, runtime: Runtime, manifest: Json, first: tuple[Write, ...], settings: Settings
 ) -> _Step:
-    """What brings the JobSet to its wanted state, after its companions."""
+    """Writes that bring the JobSet to its desired state, after its companions."""
     revision, record = _revision(runtime)
     marked = _marked(manifest, observed, revision, settings)
     jobset = observed.jobset
@@ -539,7 +539,7 @@ def _marked(manifest: Json, observed: Observed, revision: str | None, settings: 
 def _writes(
     observed: Observed, record: tuple[Write, ...], first: tuple[Write, ...], marked: Json
 ) -> tuple[Write, ...]:
-    """What makes the JobSet this manifest, after what comes first; empty if nothing has to change."""
+    """Writes that turn the JobSet into this manifest, in order; empty if nothing has to change."""
     jobset = observed.jobset
     if jobset is None:
         return (*record, *first, Create(marked))

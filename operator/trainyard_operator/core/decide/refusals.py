@@ -40,14 +40,14 @@ _OF_CONTENT: Final = OF_A_JOBSET | {
     Reason.POLICY_UNSUPPORTED,
     Reason.FORBIDDEN,
 }
-"""What a change of the runtime may fix."""
+"""Refusals that a change of the runtime may fix."""
 
 JOBSET_EVENTS: Final = ("JobCreationFailed", "HeadlessServiceCreationFailed", "PVCCreationFailed")
 """Reasons of JobSet's events (0.12) about children that it could not create."""
 JOB_EVENT: Final = "FailedCreate"
 """Reason of a Job's events about pods that could not be created."""
 SAID_OF_A_JOB: Final = re.compile(r"^(\(combined from similar events\): )?Error creating: ")
-"""What such an event says before the cause; see client-go's EventAggregator."""
+"""Prefix of the cause in such an event; see client-go's EventAggregator."""
 _QUOTED: Final = re.compile(r'"[^"]*"')
 
 
@@ -71,7 +71,7 @@ def is_idle(jobset: JobSet) -> bool:
 
 
 def of_jobset(jobset: JobSet, jobs: Sequence[Job], events: Collection[Warned]) -> tuple[Refused, ...]:
-    """What could not be created for the JobSet: why its Jobs have no pods, else why there are no Jobs."""
+    """Refused objects of the JobSet: the reason why its Jobs have no pods, or why there are no Jobs."""
     of_jobs = [refused for job in sorted(jobs, key=_name) for refused in _of_job(job, events)]
     if of_jobs:
         return tuple(of_jobs)

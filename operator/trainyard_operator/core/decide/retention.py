@@ -35,7 +35,7 @@ class Decision:
 
 
 def decide(jobs: Iterable[TrainJob], policy: Retention, now: datetime) -> Decision:
-    """Which of the jobs to delete now.
+    """The jobs to delete now.
 
     Left alone: what has not finished, what is being deleted already, what is
     managed elsewhere (`spec.managedBy`), and what has an annotation that

@@ -30,7 +30,7 @@ from . import refusals
 API_VERSION: Final = "apps/v1"
 KIND: Final = "ControllerRevision"
 SNAPSHOT_SUFFIX: Final = "-runtime-snapshot"
-"""What follows the TrainJob's name in the name of Trainer v2.3's snapshot ConfigMap."""
+"""Suffix of the name of Trainer v2.3's snapshot ConfigMap."""
 _FRAMEWORK: Final = "framework"
 """The label, where pods depend on it: a revision from before they did has none, and stays as it was."""
 MAX_SNAPSHOT: Final = 256 * 1024
@@ -45,7 +45,7 @@ class Chosen:
     lost: bool = False
     """The content that the job started with, or was created for, is no longer known."""
     renewed: bool = False
-    """What the job was created for was refused before a pod of it ran; this is the present content."""
+    """The original content was refused before a pod of it ran; this is the current content."""
 
 
 def live(manifest: Json) -> Runtime:

@@ -52,7 +52,7 @@ _CHANGING: Final = re.compile(
     r"|\b(?:pid|process|thread|rank)[ =:#]{0,3}\d{1,20}\b",  # processes
     re.IGNORECASE,
 )
-"""What differs from run to run; a step or a loss does not look like any of it."""
+"""Parts that differ from run to run; a step or a loss matches none of them."""
 _SUFFIX: Final = re.compile(r"\A-\d{1,9}-[a-z0-9]{5}\b")
 """The suffix of a pod's name after that of its Job."""
 
@@ -86,7 +86,7 @@ def seen(job: TrainJob, jobset: JobSet | None, noted: Sequence[Json], now: datet
 
 
 def stop(job: TrainJob, jobset: JobSet, settings: Settings) -> tuple[Activate | Suspend, ...]:
-    """What ends the attempt that JobSet's controller has begun, and keeps the JobSet."""
+    """Writes that end the attempt that JobSet's controller has begun, and keep the JobSet."""
     if jobset.suspend or jobset.deleting:
         return ()
     if queueing.holds(job, jobset, settings):

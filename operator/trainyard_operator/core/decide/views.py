@@ -51,7 +51,7 @@ class Revision:
     resource_version: str
     created: datetime
     runtime: model.Runtime | None
-    """What it keeps; None if it is not what its own name and label say."""
+    """The revision's content; None if it contradicts its name and label."""
     unreferenced_since: str | None = None
     """Since when no JobSet has named it, as its annotation says."""
 

@@ -175,7 +175,7 @@ def _replicated_job(job: Json, count: int, edits: Mapping[str, templates.Edit]) 
 
 
 def _initializer_edit(trainjob: TrainJob, which: str) -> templates.Edit:
-    """What the TrainJob's initializer changes in its container."""
+    """Changes of the TrainJob's initializer to its container."""
     path = FieldPath("spec.initializer")
     initializer = json_reader.mapping(trainjob.spec.get("initializer"), path)
     path = path.child(which)

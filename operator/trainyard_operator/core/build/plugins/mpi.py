@@ -51,7 +51,7 @@ _PRTE_HOSTS_VARIABLE: Final = "PRTE_MCA_prte_default_hostfile"
 _PRTE_NAMES_VARIABLE: Final = "PRTE_MCA_prte_keep_fqdn_hostnames"
 _PRTE_SLOTS_VARIABLE: Final = "PRTE_MCA_prte_set_default_slots"
 _PRTE_SHELL_VARIABLE: Final = "PRTE_MCA_plm_ssh_args"
-"""What Open MPI reads from version 5 on, and ignores before; it ignores the others then."""
+"""Variables of Open MPI 5 and later, which ignores the older ones."""
 
 
 class MPI:
@@ -74,7 +74,7 @@ class MPI:
         return (*_node_errors(info, policy), *reserved.errors(info, _RESERVED))
 
     def warnings(self, info: Info) -> Sequence[str]:
-        """That the TrainJob's image does not reach both launcher and workers."""
+        """A warning if the TrainJob's image does not apply to both launcher and workers."""
         beside, images = _beside(info), _images(info)
         if info.policy("mpi") is None or _image(info) is None or len(set(images.values())) < 2 or not beside:
             return ()

@@ -37,7 +37,7 @@ class TensorFlow:
     implements: frozenset[str] = frozenset()
 
     def warnings(self, info: Info) -> Sequence[str]:
-        """That a TF_CONFIG of the TrainJob's own is kept."""
+        """A warning if the TrainJob sets TF_CONFIG itself."""
         variables = [entry["name"] for entry in reserved.variables(info)]
         if VARIABLE not in variables or peers.trainers(info, self.name) is None:
             return ()

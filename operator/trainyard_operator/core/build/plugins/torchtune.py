@@ -59,7 +59,7 @@ class TorchTune:
     implements: frozenset[str] = frozenset()
 
     def validate(self, info: Info, old: TrainJob | None, jobset: JobSet | None) -> Sequence[FieldError]:
-        """What TorchTune has no recipe for, and settings that are the runtime's."""
+        """Errors about models without a recipe in TorchTune, and about the runtime's settings."""
         trainer = info.trainer
         if info.policy("torch") is None or trainer is None or not runs_torchtune(trainer):
             return ()

@@ -65,7 +65,7 @@ def config_map(trainjob: TrainJob, authorities: str) -> Json:
 
 
 def _resource(info: Info) -> str:
-    """What the token is for, and the path that it is sent to."""
+    """Audience of the token, and the path of reports."""
     job = info.trainjob
     return f"{names.TRAINER_API_VERSION}/namespaces/{job.namespace}/trainjobs/{job.name}/status"
 

@@ -90,7 +90,7 @@ def _queue_error(info: Info) -> FieldError:
 
 
 def _priority_classes(info: Info) -> Iterator[str]:
-    """Those of the pods, in their order; the group gets the last one."""
+    """Priority classes of the pods, in order; the group gets the last one."""
     for job in info.jobs:
         spec: Json = templates.pod_template(job)["spec"]
         name = json_reader.text(spec.get("priorityClassName"), FieldPath("priorityClassName"))
