@@ -14,7 +14,7 @@ from trainyard_cli.main import app
 SECTION = """\
 ### trainyard resume
 
-Let TrainJobs continue that somebody has suspended.
+Resume suspended TrainJobs.
 
 In a queue they wait for quota. They continue from the last checkpoint that they have saved, or restart from \
 the beginning. Exit code 1: one is refused, such as one that has ended; 2: one could not be queried.

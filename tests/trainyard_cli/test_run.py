@@ -616,7 +616,7 @@ def test_a_script_of_the_folder_takes_the_folder_along(run: Answer, folder: Path
         PLAN.replace(
             "  nodes      1\n",
             "  workspace  FOLDER: 1 file, 9 bytes\n"
-            "             this folder has the script; --no-workspace does not send it\n"
+            "             the script is in this folder; --no-workspace leaves the folder here\n"
             "  nodes      1\n",
         )
         + "TrainJob team/train-x7k2f is sent.\nTo follow it: trainyard attach train-x7k2f\n"

@@ -22,7 +22,7 @@ from trainyard_cli.commands.run_interactive import Shell
 from trainyard_kube.credentials import Credentials
 
 GOES_ON = (
-    "TrainJob team/tj goes on, 8 h at most. To come back: trainyard exec tj -n team. "
+    "TrainJob team/tj continues, 8 h at most. To come back: trainyard exec tj -n team. "
     "To end it: trainyard cancel tj -n team"
 )
 SAYS = ("sh", "-c", "echo in the shell; exit 3")

@@ -416,7 +416,7 @@ def test_a_word_that_replaces_a_whole_stack_is_told_from_the_two_files(clone: Pa
     [finding] = json.loads(said)["findings"]
     assert (code, finding["file"], finding["line"], finding["level"]) == (0, PROD, 17, "advisory")
     assert finding["message"].startswith(
-        "cluster.identifier: onprem -> elsewhere makes Pulumi create every object"
+        "cluster.identifier: onprem -> elsewhere makes Pulumi recreate every object"
     )
 
 

@@ -49,6 +49,6 @@ def test_the_same_kind_of_part_may_have_other_defaults_elsewhere() -> None:
 def test_a_text_in_angle_brackets_is_read_and_not_taken_for_a_tag() -> None:
     *_, text = rows()["artifacts.folder"]
     assert text == (
-        "With source folder: folder with &lt;artifact>/&lt;version>/&lt;path>; "
-        "a relative one starts at Pulumi.yaml."
+        "With source folder: folder with the files &lt;artifact>/&lt;version>/&lt;path>, "
+        "relative to Pulumi.yaml."
     )

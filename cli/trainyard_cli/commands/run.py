@@ -307,7 +307,7 @@ Interactive = Annotated[
         "--interactive", "-i", help="Send a job that waits, and open a shell in rank 0, or run COMMAND there."
     ),
 ]
-KeepJob = Annotated[bool, typer.Option("--keep", help="Of --interactive: the job goes on after the shell.")]
+KeepJob = Annotated[bool, typer.Option("--keep", help="Of --interactive: the job continues after the shell.")]
 TimeLimit = Annotated[
     str | None,
     typer.Option(help=f"Of --interactive: how long the job runs at most; by default {LIMIT}.", metavar="2h"),

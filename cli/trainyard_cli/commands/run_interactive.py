@@ -117,7 +117,9 @@ def open_shell(
     place = ["-n", namespace, *same_place(None, kubeconfig, context)]
     back = f"To come back: {shlex.join(['trainyard', 'exec', name, *place])}"
     end = _end(trainjob, place)
-    goes_on = f"TrainJob {namespace}/{name} goes on, {durations.words(shell.seconds)} at most. {back}. {end}"
+    goes_on = (
+        f"TrainJob {namespace}/{name} continues, {durations.words(shell.seconds)} at most. {back}. {end}"
+    )
     rank = ""
     try:
         printer = UntilReady(out, "", marked=True)

@@ -112,7 +112,7 @@ def command(
         list[str] | None,
         typer.Option(
             help="Copy the exception from this rule that the copied runtime makes; may be repeated. "
-            "In a terminal you are asked.",
+            "In a terminal the command asks.",
             metavar="RULE",
         ),
     ] = None,

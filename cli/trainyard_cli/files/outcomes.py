@@ -16,7 +16,7 @@ from trainyard_platform.errors import PlatformError
 
 from . import whole
 
-UNFINISHED: Final = Outcome(errors=("the preview ended before it came to anything",))
+UNFINISHED: Final = Outcome(errors=("the preview ended without a result",))
 """What a preview leaves when it begins, and so if it is killed."""
 _LARGEST: Final = 10_000_000
 """Bytes that are read; a thousand refusals have a tenth of that."""

@@ -141,8 +141,8 @@ def afterwards(stack: str, steps: Iterable[Step]) -> Iterator[str]:
     }
     if groups:
         yield (
-            "To remove the CRDs for good, with every TrainJob, JobSet and other object of theirs, whoever "
-            f"made it: kubectl get crds -o name | grep -E '{'|'.join(sorted(groups))}' | xargs kubectl delete"
+            "To remove the CRDs for good, with all of their objects, also those of "
+            f"others: kubectl get crds -o name | grep -E '{'|'.join(sorted(groups))}' | xargs kubectl delete"
         )
     yield 'Before that, and for all else that has stayed: docs/upgrade-and-removal.md, "Remove the platform"'
 

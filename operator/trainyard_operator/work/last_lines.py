@@ -297,7 +297,7 @@ class LastLines:
             await self._client.replace(path, body, manager=MANAGER)
 
     async def _refused(self, trainjob: model.TrainJob, due: _Due, why: str) -> None:
-        message = f"The last lines of attempt {due.attempt + 1} were not kept: {why}"
+        message = f"The last lines of attempt {due.attempt + 1} are not kept: {why}"
         logger.warning("%s: %s", Key.of(trainjob), message)
         await self._events.post(trainjob, model.EventNote("Warning", Reason.LAST_LINES_NOT_KEPT, message))
 
