@@ -106,7 +106,7 @@ def test_a_stack_whose_levels_it_does_not_meet_is_refused(bare: Cluster) -> None
     for expected in (
         f"{POD}.containers[0].image: must not have the tag latest",
         f"{POD}.containers[0].image: must come from an allowed registry (docker.io/trainyard)",
-        f"{POD}.containers[0].securityContext: should say runAsNonRoot: true",
+        f"{POD}.containers[0].securityContext: should set runAsNonRoot: true",
         "[mandatory] [severity: medium]  run-as-non-root",
         "[advisory] [severity: medium]  resources-declared",
     ):

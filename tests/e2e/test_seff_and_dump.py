@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.sandbox(area="tenants"), pytest.mark.long]
 PEOPLE = ("ada", "vera")
 SECRET = "hunter2-of-ada"
 NOBODY = (
-    "What it uses is not known: nothing measures pods in this cluster: "
+    "What it uses is not known: nothing measures the pods of this cluster: "
     "it has no metrics.k8s.io (metrics-server).\n"
 )
 
@@ -97,7 +97,7 @@ def test_who_belongs_to_a_team_collects_all_about_a_job_without_its_secrets(
         assert f"Could not read {subject}: " in done.stderr
     again = answer(team_a, person, "trainyard", "dump", "dumped", "--output", path.name, folder=tmp_path)
     assert (again.returncode, again.stdout) == (2, "")
-    assert again.stderr.startswith(f"{path.name}: is there already")
+    assert again.stderr.startswith(f"{path.name}: already exists")
     finish(team_a, pod)
     team_a.wait_for_condition("dumped", "Complete", within=LEARNED)
 

@@ -89,6 +89,6 @@ class Operator(StrictModel):
     priority_class: bool = True
     """Whether the operator has a PriorityClass, so that it can preempt training pods on full nodes."""
     flow_schemas: bool = True
-    """Whether a FlowSchema guarantees the operator its share of a busy API server."""
+    """Whether FlowSchemas guarantee the operator its share of a busy API server."""
     kubeflow_namespace: KubeflowNamespace = KubeflowNamespace.CREATE
     """The namespace kubeflow-system, where the SDK reads the Trainer version: create, existing or absent."""
