@@ -123,6 +123,18 @@ def test_ctrl_c_before_the_shell_cancels_the_job(desk: Desk, monkeypatch: pytest
     assert (code, err, desk.is_there) == (130, "TrainJob team/tj is cancelled\n", False)
 
 
+def test_a_pipe_that_closes_before_the_shell_cancels_the_job(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def closed(*_: Any, **__: Any) -> int:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(attach, "follow", closed)
+    with pytest.raises(BrokenPipeError):
+        opened(desk, Shell())
+    assert not desk.is_there
+
+
 def test_a_job_that_cannot_be_cancelled_says_how_to_end_it(desk: Desk) -> None:
     desk.refuse_next("DELETE", TRAINJOB, status(403, "Forbidden", 'User "ada" cannot delete resource'))
     assert opened(desk, Shell(SAYS))[2].endswith(

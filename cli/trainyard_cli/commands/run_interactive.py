@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TextIO
 
@@ -132,6 +133,11 @@ def open_shell(
     except KeyboardInterrupt:
         say(cancelled(credentials, trainjob, end))
         return attach.LEFT
+    except BrokenPipeError:  # nobody reads the lines any more, and nobody would use the shell
+        answer = cancelled(credentials, trainjob, end)
+        with suppress(BrokenPipeError):
+            say(answer)
+        raise
     except ApiError as error:
         raise UserError(clean(f"{credentials.source}: {error}\n{goes_on}")) from error
     try:
