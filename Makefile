@@ -116,6 +116,16 @@ lint: environment ## The policy rules over the catalog [SINCE=REF] [FORMAT=githu
 stacks: environment ## The stacks that are delivered, as JSON; touched [SINCE=REF]
 	@$(TRAINYARD) stacks --without sandbox $${SINCE:+--since "$$SINCE"}
 
+# Beside the stack file: `pulumi stack init` would write it anew, with each alias of YAML in full.
+.PHONY: stack
+stack: ## Create a stack, and add to its file what Pulumi keeps there: STACK=name [SECRETS=provider]
+	@file="stacks/Pulumi.$${STACK:?Say which stack: make $@ STACK=name}.yaml"; \
+	[ -f "$$file" ] || { echo "$$file: there is no such file. Copy the stack file that is closest to your cluster" >&2; exit 2; }; \
+	new=$$(mktemp -d); trap 'rm -rf "$$new"' EXIT; \
+	printf 'name: %s\nruntime: python\n' "$$(sed -n 's/^name: //p' Pulumi.yaml)" > "$$new/Pulumi.yaml"; \
+	pulumi stack init "$$STACK" --cwd "$$new" $${SECRETS:+--secrets-provider "$$SECRETS"}; \
+	[ ! -f "$$new/Pulumi.$$STACK.yaml" ] || cat "$$new/Pulumi.$$STACK.yaml" >> "$$file"
+
 .PHONY: preview
 preview: environment ## What make up would do, under the policies: STACK=name [OUTCOME=file] [VERBOSE=1]
 	@$(TRAINYARD) preview $(ON_STACK) $${OUTCOME:+--outcome "$$OUTCOME"}

@@ -120,3 +120,23 @@ def test_a_sites_stack_runs_on_its_control_nodes_and_trains_on_its_pool(
     assert vision.kubectl(*may, "configmaps", *who).strip() == "yes"
     assert vision.kubectl(*may, "secrets", *who, check=False).strip() == "no"
     assert site.within("speech").kubectl(*may, "configmaps", *who, check=False).strip() == "no"
+
+
+@pytest.mark.long
+def test_a_stack_of_a_sites_own_is_previewed_and_rolled_out_on_a_sandbox_by_one_command() -> None:
+    with sandbox_of_its_own("onprem") as cluster:
+        on_it = ("trainyard", "sandbox", "exec", "--name", "onprem", "--stack", "onprem", "--", "make")
+        preview = cluster.run(*on_it, "preview", "STACK=onprem")
+        assert "onprem: " in preview.stdout
+        assert " to create" in preview.stdout
+        assert "nodePools: h100: simulated" in preview.stderr
+        cluster.run(*on_it, "up", "STACK=onprem")
+        vision = cluster.within("vision")
+        vision.apply(trainjob("first"))
+        vision.wait_for_condition("first", "Complete")
+        # The stack of the sandbox itself would own the same objects.
+        refused = cluster.run(
+            "trainyard", "sandbox", "exec", "--name", "onprem", "--stack", "eks", "--", "true", check=False
+        )
+        assert refused.returncode != 0
+        assert "This sandbox has the stack 'onprem'" in refused.stderr

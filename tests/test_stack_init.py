@@ -1,0 +1,71 @@
+"""`make stack`: a stack is created, and its file stays as somebody has written it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FILE = """# The stack.
+config:
+  trainyard:platform:
+    a: &team {x: 1}
+    b: *team
+"""
+PULUMI = """#!/bin/sh
+echo "$@" > "$CALLED"
+while [ $# -gt 0 ]; do [ "$1" != --cwd ] || folder=$2; shift; done
+grep '^name: trainyard$' "$folder/Pulumi.yaml" > /dev/null || exit 9
+[ -z "$SALT" ] || echo "encryptionsalt: $SALT" > "$folder/Pulumi.prod.yaml"
+"""
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "stacks" / "Pulumi.prod.yaml").write_text(FILE)
+    for name in ("Makefile", "Pulumi.yaml"):
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    (tmp_path / "bin").mkdir()
+    script = tmp_path / "bin" / "pulumi"
+    script.write_text(PULUMI)
+    script.chmod(0o755)
+    return tmp_path
+
+
+def make(clone: Path, *variables: str, salt: str = "") -> subprocess.CompletedProcess[str]:
+    path = f"{clone / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "CALLED": str(clone / "called"), "SALT": salt}
+    command = ["make", "--no-print-directory", "stack", *variables]
+    return subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_a_stack_is_created_and_no_alias_of_its_file_is_expanded(clone: Path) -> None:
+    provider = "awskms://alias/pulumi?region=eu-central-1"
+    answer = make(clone, "STACK=prod", f"SECRETS={provider}", salt="v1:abc")
+    assert answer.returncode == 0, answer.stderr
+    file = (clone / "stacks" / "Pulumi.prod.yaml").read_text()
+    assert file == f"{FILE}encryptionsalt: v1:abc\n"
+    called = (clone / "called").read_text().split()
+    assert (called[:3], called[-2:]) == (["stack", "init", "prod"], ["--secrets-provider", provider])
+
+
+def test_where_pulumi_keeps_nothing_in_the_file_it_stays_as_it_is(clone: Path) -> None:
+    assert make(clone, "STACK=prod").returncode == 0
+    assert (clone / "stacks" / "Pulumi.prod.yaml").read_text() == FILE
+
+
+@pytest.mark.parametrize(
+    ("variables", "says"),
+    [
+        ((), "Say which stack: make stack STACK=name"),
+        (("STACK=lab",), "stacks/Pulumi.lab.yaml: there is no such file"),
+    ],
+)
+def test_a_stack_without_a_file_is_not_created(clone: Path, variables: tuple[str, ...], says: str) -> None:
+    answer = make(clone, *variables)
+    assert (answer.returncode, (clone / "called").exists()) == (2, False)
+    assert says in answer.stderr
