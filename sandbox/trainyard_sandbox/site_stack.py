@@ -16,6 +16,8 @@ _GANG_SCHEDULERS: Final = ("volcano", "coscheduling")
 _OF_MACHINES: Final = ("cpu", "memory", "resources")
 _OF_POOLS: Final = ("nodes", "accelerator", "zones", "taints", "nodeLabels", "quota")
 """What of a pool holds for simulated nodes too."""
+_REGISTRIES: Final = ("docker.io", "ghcr.io", "nvcr.io", "registry.k8s.io")
+"""Where images of the catalog and of the sandbox are from, by their names."""
 _IMAGE: Final = ("image", "imagePullPolicy")
 
 
@@ -54,7 +56,9 @@ def adapted(
     runtimes = settings["runtimes"] = dict(settings.get("runtimes") or {})
     for name, overlay in theirs["runtimes"].items():
         runtimes[name] = {**(runtimes.get(name) or {}), **_image(overlay)}
-    ((settings.get("policies") or {}).get("parameters") or {}).pop("registries", None)
+    parameters = (settings.get("policies") or {}).get("parameters") or {}
+    if parameters.get("registries"):
+        parameters["registries"] = [*parameters["registries"], *_REGISTRIES]
     return {"config": {SETTINGS: settings}}, notes
 
 

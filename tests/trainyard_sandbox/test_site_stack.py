@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.support.site_stacks import stack_file
+from trainyard_cli.commands import verify
 from trainyard_platform import versions
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.stack import settings
@@ -41,6 +42,17 @@ def test_a_sites_stack_fits_the_sandbox_and_keeps_its_queues_and_tenants(stack: 
     assert list(read.tenants) == list(site["config"]["trainyard:platform"]["tenants"])
     assert {str(pool.provider) for pool in read.node_pools.values()} == {"kwok"}
     assert read.operator.image == "docker.io/trainyard/operator:sandbox"
+
+
+@pytest.mark.parametrize("stack", ["eks", "site"])
+def test_no_rule_refuses_it_where_the_site_allows_only_its_own_registries(
+    stack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value, _ = site_stack.adapted(document(stack), SANDBOX, "1.35", PARTS)
+    file = tmp_path / f"Pulumi.{stack}.yaml"
+    file.write_text(yaml.safe_dump(value))
+    monkeypatch.setenv("PULUMI_OPTION_CONFIG_FILE", str(file))
+    assert verify.refusals(stack) == []
 
 
 def test_what_is_not_the_sites_is_said() -> None:
