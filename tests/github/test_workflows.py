@@ -64,6 +64,7 @@ def test_every_make_target_exists() -> None:
         "audit",
         "check",
         "context",
+        "dist",
         "docs",
         "drift",
         "e2e",

@@ -11,8 +11,13 @@ from tests.harness.generate import GENERATORS, Generator, generate
 from tests.support import checked_in
 from tests.support.checked_in import ROOT, hold
 
-OF_OTHERS = ("requirements/*.txt", "sandbox/toolchain/**/go.sum", "tests/conformance/golden/expected*/*")
-"""Made by `make lock`, by Go and by Kubeflow Trainer."""
+OF_OTHERS = (
+    "docs/performance/*.svg",
+    "requirements/*.txt",
+    "sandbox/toolchain/**/go.sum",
+    "tests/conformance/golden/expected*/*",
+)
+"""Made by `make bench`, by `make lock`, by Go and by Kubeflow Trainer."""
 PARTLY = ("docs/configuration.md", "docs/explain.md", "docs/gitops.md", "docs/metrics.md")
 """Written by hand, but for a table or what a command answers."""
 

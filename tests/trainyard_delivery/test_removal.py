@@ -140,8 +140,8 @@ def test_jobs_on_nodes_that_are_deleted_lose_their_pods(line: str) -> None:
 def test_afterwards_it_is_said_how_to_bring_the_stack_back_and_how_to_remove_what_stayed() -> None:
     assert list(removal.afterwards("prod", planned(*TOLD))) == [
         "To bring it back, and take over what has stayed: make up STACK=prod",
-        "To remove the CRDs for good, with every TrainJob, JobSet and other object of theirs, whoever "
-        "made it: kubectl get crds -o name | grep -E 'jobset.x-k8s.io|trainer.kubeflow.org' | xargs "
+        "To remove the CRDs for good, with all of their objects, also those of "
+        "others: kubectl get crds -o name | grep -E 'jobset.x-k8s.io|trainer.kubeflow.org' | xargs "
         "kubectl delete",
         'Before that, and for all else that has stayed: docs/upgrade-and-removal.md, "Remove the platform"',
     ]

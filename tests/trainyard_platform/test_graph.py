@@ -100,7 +100,7 @@ def test_namespaces_that_hold_what_others_need_stay_too(graph: Graph) -> None:
 
 def test_the_guide_lists_the_namespaces_that_stay_after_destroy() -> None:
     guide = (program.ROOT / "docs/upgrade-and-removal.md").read_text()
-    table = guide[guide.index("| goes | stays |") : guide.index("*Tested*: running jobs")]
+    table = guide[guide.index("| is deleted | stays |") : guide.index("*Tested*: running jobs")]
     assert "the namespaces of tenants and of the operator" in table
     assert "the namespace `kubeflow-system`" in table
 
