@@ -247,8 +247,8 @@ def _elastic_warnings(job: TrainJob, old: TrainJob | None) -> Iterator[str]:
     if old is None and job.annotations.get(names.ELASTIC_JOB_ANNOTATION) == "true":
         yield (
             f"metadata.annotations[{names.ELASTIC_JOB_ANNOTATION}]: Kueue does not support elastic "
-            "TrainJobs: the job starts when there is quota for all of its nodes, and keeps this quota until it "
-            "ends"
+            "TrainJobs: the job starts when there is quota for all of its nodes, and keeps this quota until "
+            "it ends"
         )
 
 
