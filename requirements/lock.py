@@ -8,6 +8,7 @@ is no `uv.lock`.
 import argparse
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +29,8 @@ class Lock:
     """Of `uv pip compile`: what to resolve, and how."""
     python: str = "3.11"
     """The version that they are installed with."""
+    requirements: tuple[str, ...] = ()
+    """What is resolved where the arguments name the standard input, `-`."""
 
     @property
     def within_dev(self) -> bool:
@@ -35,14 +38,18 @@ class Lock:
         return DEV in self.arguments
 
 
+OURS = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+GROUPS = {**OURS["optional-dependencies"], "cli": OURS["dependencies"]}
+
+
 def deliverable(name: str, purpose: str) -> Lock:
-    """The lock of a group of `pyproject.toml`, as a part of `dev.txt`."""
-    return Lock(name, purpose, ("pyproject.toml", "--extra", name, "-c", DEV))
+    """The lock of a group of `pyproject.toml`, without what the command needs, as a part of `dev.txt`."""
+    return Lock(name, purpose, ("-", "-c", DEV), requirements=tuple(GROUPS[name]))
 
 
 def cloud(name: str) -> Lock:
     """The lock of a cloud's one package, to be installed beside the rest (docs/adr/0010)."""
-    return Lock(name, f"pools of {name.upper()}", ("pyproject.toml", "--extra", name, "--no-deps"))
+    return Lock(name, f"pools of {name.upper()}", ("-", "--no-deps"), requirements=tuple(GROUPS[name]))
 
 
 DELIVERABLES = (
@@ -52,10 +59,14 @@ DELIVERABLES = (
     deliverable("initializers", "the initializers' image"),
     deliverable("cli", "`trainyard`"),
 )
-EXTRAS = tuple(argument for lock in DELIVERABLES for argument in ("--extra", lock.name))
+EXTRAS = tuple(f"--extra={lock.name}" for lock in DELIVERABLES if lock.name != "cli")
 IMAGES = ("jax-xgboost", "lightgbm", "paddle")
 LOCKS = (
-    Lock("dev", "`.venv`: everything but the clouds", ("pyproject.toml", *EXTRAS, "--group", "dev")),
+    Lock(
+        "dev",
+        "`.venv`: everything but the clouds",
+        ("pyproject.toml", *EXTRAS, "--group", "dev"),
+    ),
     *DELIVERABLES,
     *(cloud(name) for name in ("eks", "gke", "aks")),
     Lock("uv", "uv, which installs the others (Makefile)", ("requirements/uv.in", "-c", DEV)),
@@ -105,7 +116,7 @@ def main() -> None:
             "-o",
             f"requirements/{lock.name}.txt",
         ]
-        subprocess.run(command, cwd=PROJECT, check=True)
+        subprocess.run(command, cwd=PROJECT, check=True, text=True, input="\n".join(lock.requirements))
 
 
 if __name__ == "__main__":

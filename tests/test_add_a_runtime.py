@@ -10,8 +10,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from tests.support.clones import clone_at
 from trainyard_cli import main
-from trainyard_cli.commands import lint, runtimes, runtimes_diff, runtimes_new
+from trainyard_cli.commands import runtimes_new
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import header as catalog_header
 from trainyard_platform.catalog import in_pods
@@ -39,8 +40,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A clone with the catalog on its branch `main`, in which nobody has followed the guide yet."""
     shutil.copytree(ROOT / "runtimes", tmp_path / "runtimes")
     (tmp_path / MADE).unlink(missing_ok=True)
-    for module in (lint, runtimes, runtimes_diff, runtimes_new):
-        monkeypatch.setattr(module, "CATALOG", tmp_path / "runtimes")
+    clone_at(tmp_path)
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
@@ -71,7 +71,7 @@ def test_a_runtime_is_added_as_the_guide_says(clone: Path) -> None:
 
 
 def test_the_guides_overlay_is_one_that_a_stack_may_have(clone: Path) -> None:
-    runtimes_new.run("torch-audio", framework="torch", purpose="x", folder=clone / "runtimes")
+    runtimes_new.run("torch-audio", framework="torch", purpose="x")
     [block] = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
     section = yaml.safe_load(block)["config"]["trainyard:platform"]
     stack = settings.of({**section, "operator": {"image": "docker.io/trainyard/operator:1"}}, "guide")

@@ -198,11 +198,8 @@ def install(assembly: Assembly) -> None:
                 '    example: Example = Example()\n    """A greeting."""\n',
             ),
         ),
-        "platform/__main__.py": (
-            (
-                "from trainyard_platform.parts.external_secrets ",
-                "from trainyard_platform.parts.example import component as example\n",
-            ),
+        f"{PLATFORM}/program.py": (
+            ("from .parts.external_secrets ", "from .parts.example import component as example\n"),
             ("    policies,\n", "    example,\n"),
         ),
     },

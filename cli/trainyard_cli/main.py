@@ -14,6 +14,7 @@ from typing import Annotated, Final
 
 import typer
 
+from trainyard_api import places
 from trainyard_api.errors import UserError
 
 from . import on_demand
@@ -142,6 +143,19 @@ def trainyard(
     ] = False,
 ) -> None:
     """Keep this a group, though commands are registered only on demand."""
+    if (note := elsewhere()) is not None:
+        print(note, file=sys.stderr)
+
+
+def elsewhere() -> str | None:
+    """What to say first where the files of one clone are read by the code of another; None elsewhere."""
+    try:
+        site = places.site()
+    except places.PlaceError:
+        return None  # which the commands that need a site report
+    if site.root == places.DATA or not (site.is_clone or places.SHIPPED.is_clone):
+        return None
+    return f"Working on {site.root}, with the Trainyard of {places.DATA}"
 
 
 _PLUGIN: Final = "kubectl-trainyard"
@@ -176,3 +190,12 @@ def exit_code(command: Callable[[], int]) -> int:
     except UserError as error:
         print(error.shown, file=sys.stderr)
         return error.exit_code
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("trainyard_"):
+            raise
+        print(
+            f"The Python package {error.name.partition('.')[0]} is missing, which only some commands need: "
+            "pip install 'trainyard[site,operator]'",
+            file=sys.stderr,
+        )
+        return UserError.exit_code

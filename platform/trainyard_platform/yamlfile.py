@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainyard_api import documents
+from trainyard_api import documents, places
 
 from .errors import PlatformError
-
-_PROJECT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,16 +28,11 @@ class YamlFile:
 
     def where(self, field: Sequence[str | int] = ()) -> str:
         """`file:line` of a field, or of the nearest parent that exists."""
-        return f"{display(self.path)}:{self.document.position(field).line}"
+        return f"{places.shown(self.path)}:{self.document.position(field).line}"
 
     def error(self, message: str, field: Sequence[str | int] = ()) -> PlatformError:
         """An error about one field of this file."""
         return PlatformError(f"{self.where(field)}: {message}")
-
-
-def display(path: Path) -> str:
-    """A path as the user would write it: relative to the project's folder, if it is inside."""
-    return str(path.relative_to(_PROJECT) if path.is_relative_to(_PROJECT) else path)
 
 
 def load(path: Path) -> YamlFile:
@@ -52,12 +45,12 @@ def text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise PlatformError(f"{display(path)}: could not be read: {error}") from error
+        raise PlatformError(f"{places.shown(path)}: could not be read: {error}") from error
 
 
 def parse(text: str, path: Path) -> YamlFile:
     """The one mapping in a text that was read at `path`; raises as `load`."""
-    source = display(path)
+    source = places.shown(path)
     try:
         contents = documents.parse(text, source)
     except documents.DocumentError as error:

@@ -24,6 +24,8 @@ from typing import Any
 
 import yaml
 
+from trainyard_api import places
+
 from .bundle import sizes, take
 from .commands import FETCHES, new_log, run_logged
 from .errors import SandboxError
@@ -32,11 +34,11 @@ from .isolation import die_with_parent
 from .locks import locked
 from .node import containerd_config
 from .parts import PARTS
-from .paths import PROJECT, cache_dir
+from .paths import cache_dir
 from .progress import Progress
 from .toolchain import Toolchain, artifacts_dir
 
-IMAGES = PROJECT / "sandbox" / "images"
+IMAGES = "sandbox/images"
 _UNPACKED_AT_ONCE = 2
 _UNPACK = "unpack"
 _UNPACK_SECONDS = 68.0
@@ -87,16 +89,20 @@ class Image:
     @property
     def dockerfile_path(self) -> Path:
         """Where its Dockerfile is."""
-        return PROJECT / self.dockerfile if self.dockerfile else IMAGES / self.name / "Dockerfile"
+        return places.shipped(self._dockerfile)
+
+    @property
+    def _dockerfile(self) -> str:
+        return self.dockerfile or f"{IMAGES}/{self.name}/Dockerfile"
 
     def key(self, bases: Mapping[str, Base | Image], toolchain: Toolchain) -> str:
         """A key that changes with everything that goes into the image."""
         base = bases[self.base] if self.base else None
         under = base.key(bases, toolchain) if isinstance(base, Image) else base.key() if base else ""
         parts = [_RECIPE, self.tag, under]
-        requirements = [PROJECT / self.wheels] if self.wheels else []
-        for path in [self.dockerfile_path, *requirements, *self._project_files()]:
-            parts += [str(path.relative_to(PROJECT)), hashlib.sha256(path.read_bytes()).hexdigest()]
+        single = [self._dockerfile, *([self.wheels] if self.wheels else [])]
+        for name, path in [*((name, places.shipped(name)) for name in single), *self._own_files()]:
+            parts += [name, hashlib.sha256(path.read_bytes()).hexdigest()]
         parts += [hashlib.sha256((artifacts_dir() / one).read_bytes()).hexdigest() for one in self.artifacts]
         # A binary's folder is named by what it was built from.
         parts += [toolchain.binary(name).parent.name for name in self.binaries]
@@ -106,11 +112,13 @@ class Image:
         """Its archive, as a path in the cache."""
         return f"images/{self.name}-{key}.tar"
 
-    def _project_files(self) -> Iterator[Path]:
+    def _own_files(self) -> Iterator[tuple[str, Path]]:
+        """What is in `files`: each with its path in a clone, which it also has in the build context."""
         for folder in self.files:
-            for path in sorted((PROJECT / folder).rglob("*")):
+            place = places.shipped(folder)
+            for path in sorted(place.rglob("*")):
                 if path.is_file() and "__pycache__" not in path.parts:
-                    yield path
+                    yield f"{folder}/{path.relative_to(place)}", path
 
     def python(self, bases: Mapping[str, Base | Image]) -> str:
         """The version of Python of what it is built on."""
@@ -124,12 +132,12 @@ class Image:
             shutil.copy(toolchain.binary(name), context / name)
         for artifact in self.artifacts:
             shutil.copyfile(artifacts_dir() / artifact, context / Path(artifact).name)
-        for path in self._project_files():
-            target = context / path.relative_to(PROJECT)
+        for name, path in self._own_files():
+            target = context / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
         if self.wheels:
-            requirements = PROJECT / self.wheels
+            requirements = places.shipped(self.wheels)
             shutil.copyfile(requirements, context / requirements.name)
             # All of them are in the file; what it leaves out on purpose is not to come in by another.
             pip = [sys.executable, "-m", "pip", "download", "--quiet", "--require-hashes", "--no-deps"]
@@ -151,7 +159,7 @@ class Images:
     def read(cls, toolchain: Toolchain, parts: Iterable[str] = PARTS) -> Images:
         """Those of a sandbox with these parts, from `images.yaml`; with all of them by default."""
         chosen = {None, *parts}
-        document: dict[str, Any] = yaml.safe_load((IMAGES / "images.yaml").read_text())
+        document: dict[str, Any] = yaml.safe_load(places.shipped(f"{IMAGES}/images.yaml").read_text())
         images = {name: Image(name, **entry) for name, entry in document["images"].items()}
         used = {image.base for image in images.values()}
         bases: dict[str, Base | Image] = {

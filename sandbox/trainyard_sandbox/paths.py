@@ -1,17 +1,19 @@
-"""Where files are: the project, the user's cache, a sandbox's state."""
+"""Where files are: what comes with Trainyard, the user's cache, a sandbox's state."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from trainyard_api import places
 
 from .errors import SandboxError
 
-PROJECT = Path(__file__).resolve().parents[2]
-TOOLCHAIN = PROJECT / "sandbox" / "toolchain"
+PROJECT = places.DATA
+TOOLCHAIN = places.shipped("sandbox/toolchain")
 
 _NAME = re.compile(r"^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$")
 
@@ -25,14 +27,15 @@ def cache_dir() -> Path:
 
 @dataclass(frozen=True)
 class Instance:
-    """One sandbox: a name within one checkout of the project.
+    """One sandbox: a name within one site.
 
     Raises:
         SandboxError: If the name is not a DNS label of at most 20 characters.
     """
 
     name: str = "default"
-    project: Path = PROJECT
+    project: Path = field(default_factory=places.home)
+    """The folder of the site."""
 
     def __post_init__(self) -> None:
         if not _NAME.match(self.name):
@@ -43,7 +46,7 @@ class Instance:
 
     @property
     def id(self) -> str:
-        """Unique on this machine, so that two checkouts can each have a sandbox with the same name."""
+        """Unique on this machine, so that two sites can each have a sandbox with the same name."""
         digest = hashlib.sha256(str(self.project).encode()).hexdigest()[:8]
         return f"trainyard-{self.name}-{digest}"
 

@@ -10,9 +10,11 @@ import socket
 import subprocess
 from pathlib import Path
 
+from trainyard_api import places
+
 from .commands import FETCHES, new_log, run_logged
 from .errors import SandboxError
-from .paths import PROJECT, cache_dir
+from .paths import cache_dir
 from .progress import Progress
 
 _GIB = 1 << 30
@@ -53,7 +55,7 @@ def require_disk(*, compiles: bool) -> None:
 
 def require_packages(progress: Progress) -> None:
     """Install the missing Debian packages, after saying which."""
-    script = PROJECT / "sandbox" / "install-packages"
+    script = places.shipped("sandbox/install-packages")
     missing = subprocess.run([script, "--check"], capture_output=True, text=True, check=False)
     if missing.returncode:
         with progress.step(f"install Debian packages: {missing.stdout.strip()}"):

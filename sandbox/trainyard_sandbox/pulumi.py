@@ -18,10 +18,12 @@ from typing import Any, Final
 
 import yaml
 
+from trainyard_api import places
+
 from . import site_stack
 from .commands import new_log, run_logged
 from .errors import SandboxError
-from .paths import PROJECT, Instance
+from .paths import Instance
 from .pki import write_private
 from .toolchain import Toolchain, artifacts_dir
 
@@ -53,9 +55,9 @@ def environment(
         # As in `make up`: the stack file takes precedence over what a killed `up` has written.
         "PULUMI_K8S_ENABLE_PATCH_FORCE": "true",
         "PULUMI_OPTION_CONFIG_FILE": str(
-            _stack_file(folder, kubernetes, parts)
+            _stack_file(instance, kubernetes, parts)
             if site in (None, STACK)
-            else _site_file(folder, str(site), kubernetes, parts)
+            else _site_file(instance, str(site), kubernetes, parts)
         ),
     }
 
@@ -69,7 +71,7 @@ def prepare(instance: Instance, toolchain: Toolchain, kubernetes: str, parts: Co
     """Make everything once; keeps what exists."""
     # The folder of charts and CRDs in stacks/Pulumi.sandbox.yaml.
     artifacts = instance.dir.parent / "artifacts"
-    with suppress(FileExistsError):  # made by another sandbox of this checkout
+    with suppress(FileExistsError):  # made by another sandbox of this site
         artifacts.symlink_to(artifacts_dir())
     _write_commands(instance, toolchain.binary("pulumi"))
     _keep_no_debug_log(instance.dir / "pulumi" / "home" / "logs")
@@ -108,7 +110,7 @@ def _keep_no_debug_log(logs: Path) -> None:
 
 def prepare_site(instance: Instance, toolchain: Toolchain, site: str, variables: Mapping[str, str]) -> None:
     """Create a site's stack in the sandbox's backend, unless it is there."""
-    if site != STACK and not _state(instance.dir / "pulumi", site).exists():
+    if site != STACK and not _state(instance, site).exists():
         _create_stack(instance, toolchain, variables, site)
 
 
@@ -117,7 +119,7 @@ def _create_stack(
 ) -> None:
     """Create the stack from a project of its own: `stack init` would write a salt into git's stack file."""
     folder = instance.dir / "pulumi" / "project"
-    write_private(folder / "Pulumi.yaml", yaml.safe_dump({"name": _project(), "runtime": "python"}).encode())
+    write_private(folder / "Pulumi.yaml", yaml.safe_dump({"name": _project(instance), "runtime": "python"}).encode())
     run_logged(
         [str(toolchain.binary("pulumi")), "stack", "init", stack, "--non-interactive", "--cwd", str(folder)],
         new_log(f"pulumi-{instance.id}"),
@@ -126,10 +128,10 @@ def _create_stack(
     )
 
 
-def _stack_file(folder: Path, kubernetes: str, parts: Collection[str]) -> Path:
+def _stack_file(instance: Instance, kubernetes: str, parts: Collection[str]) -> Path:
     """A copy of the stack file for Pulumi to write its salt into; an existing salt is kept."""
-    source = PROJECT / "stacks" / f"Pulumi.{STACK}.yaml"
-    copy = folder / source.name
+    source = _own_file(instance)
+    copy = instance.dir / "pulumi" / source.name
     old = copy.read_text().splitlines() if copy.exists() else []
     salt = [line for line in old if line.startswith("encryptionsalt:")]
     adapted, notes = _adapted(source.read_text(), kubernetes, parts)
@@ -137,16 +139,24 @@ def _stack_file(folder: Path, kubernetes: str, parts: Collection[str]) -> Path:
     if not copy.exists() or copy.read_text() != text:
         write_private(copy, text.encode())
         for note in notes:
-            print(f"{source.relative_to(PROJECT)}: {note}", file=sys.stderr)
+            print(f"{places.shown(source)}: {note}", file=sys.stderr)
     return copy
 
 
-def _site_file(folder: Path, site: str, kubernetes: str, parts: Collection[str]) -> Path:
+def _own_file(instance: Instance) -> Path:
+    """The file of the sandbox's stack: the site's, or if the site has none, the one that is shipped."""
+    name = f"stacks/Pulumi.{STACK}.yaml"
+    own = instance.project / name
+    return own if own.exists() else places.shipped(name)
+
+
+def _site_file(instance: Instance, site: str, kubernetes: str, parts: Collection[str]) -> Path:
     """A copy of a site's stack file that fits the sandbox; Pulumi's salt in it is kept."""
-    source, own = (PROJECT / "stacks" / f"Pulumi.{name}.yaml" for name in (site, STACK))
-    if source.parent != own.parent or not source.is_file():
+    stacks = instance.project / "stacks"
+    source = stacks / f"Pulumi.{site}.yaml"
+    if source.parent != stacks or not source.is_file():
         raise SandboxError(f"stacks/Pulumi.{site}.yaml: there is no such stack.")
-    if others := [name for name in _rolled_out(folder) if name != site]:
+    if others := [name for name in _rolled_out(instance) if name != site]:
         raise SandboxError(
             f"This sandbox has the stack {others[0]!r}, and two stacks would both own what is in it. Give "
             f"{site!r} a sandbox of its own: trainyard sandbox up --name {site}, then the same with "
@@ -154,13 +164,14 @@ def _site_file(folder: Path, site: str, kubernetes: str, parts: Collection[str])
         )
     try:
         document = yaml.safe_load(source.read_text())
-        value, notes = site_stack.adapted(document, yaml.safe_load(own.read_text()), kubernetes, parts)
+        own = yaml.safe_load(_own_file(instance).read_text())
+        value, notes = site_stack.adapted(document, own, kubernetes, parts)
     except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise SandboxError(
             f"stacks/Pulumi.{site}.yaml cannot be read ({type(error).__name__}): trainyard verify says what "
             "is wrong."
         ) from error
-    copy = folder / "sites" / source.name
+    copy = instance.dir / "pulumi" / "sites" / source.name
     copy.parent.mkdir(exist_ok=True)
     old = copy.read_text().splitlines() if copy.exists() else []
     salt = [line for line in old if line.startswith("encryptionsalt:")]
@@ -172,22 +183,22 @@ def _site_file(folder: Path, site: str, kubernetes: str, parts: Collection[str])
     return copy
 
 
-def _state(folder: Path, stack: str) -> Path:
-    return folder / ".pulumi" / "stacks" / _project() / f"{stack}.json"
+def _state(instance: Instance, stack: str) -> Path:
+    return instance.dir / "pulumi" / ".pulumi" / "stacks" / _project(instance) / f"{stack}.json"
 
 
-def _rolled_out(folder: Path) -> list[str]:
+def _rolled_out(instance: Instance) -> list[str]:
     """The stacks whose state has objects."""
     names = []
-    for file in sorted(_state(folder, STACK).parent.glob("*.json")):
+    for file in sorted(_state(instance, STACK).parent.glob("*.json")):
         latest = json.loads(file.read_text()).get("checkpoint", {}).get("latest") or {}
         if latest.get("resources"):
             names.append(file.stem)
     return names
 
 
-def _project() -> str:
-    return str(yaml.safe_load((PROJECT / "Pulumi.yaml").read_text())["name"])
+def _project(instance: Instance) -> str:
+    return str(yaml.safe_load((instance.project / "Pulumi.yaml").read_text())["name"])
 
 
 def _adapted(stack_file: str, kubernetes: str, parts: Collection[str]) -> tuple[str, Sequence[str]]:

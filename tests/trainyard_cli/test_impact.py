@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.answers import answered
+from tests.support.clones import clone_at
 from tests.support.program import ROOT
 from trainyard_cli.cluster.workloads import Seen
 from trainyard_cli.commands import impact as command
@@ -26,6 +27,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "stacks").mkdir()
     shutil.copytree(ROOT / "runtimes", tmp_path / "runtimes")
     shutil.copy(ROOT / "stacks" / "Pulumi.sandbox.yaml", tmp_path / "stacks")
+    clone_at(tmp_path)
     git = ["git", "-C", str(tmp_path), "-c", "user.name=t", "-c", "user.email=t@example.com"]
     for arguments in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "before"]):
         subprocess.run([*git, *arguments], check=True)
@@ -46,7 +48,6 @@ def test_without_a_change_no_cluster_is_asked(clone: Path) -> None:
 
 
 def test_what_cannot_be_judged_by_its_objects_is_named(clone: Path) -> None:
-    (clone / "platform").mkdir()
     (clone / "platform" / "__main__.py").write_text("")
     code, out, _ = answer("sandbox", output=Output.JSON)
     assert (code, json.loads(out)["unjudged"]) == (0, ["platform"])

@@ -11,10 +11,11 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.support.answers import answered
+from tests.support.clones import clone_at
 from tests.support.rule_examples import HERE
+from trainyard_api.places import SHIPPED
 from trainyard_cli.commands import lint
 from trainyard_cli.commands.lint import Format
-from trainyard_cli.files.manifests import CATALOG
 from trainyard_policies import rules
 from trainyard_policies.rule import Level
 
@@ -58,7 +59,7 @@ def test_the_shipped_catalog_has_nothing_mandatory():
     "name", ["deepspeed", "digits", "lightgbm", "mlx", "mpi", "paddle", "tensorflow", "tensorflow-ps"]
 )
 def test_the_examples_have_nothing_mandatory(name: str):
-    assert answer(CATALOG.parent / "examples" / name / "trainjob.yaml")[0] == 0
+    assert answer(SHIPPED.root / "examples" / name / "trainjob.yaml")[0] == 0
 
 
 def test_a_good_file_says_nothing(here: Path):
@@ -359,7 +360,10 @@ def test_what_cannot_be_linted_says_where_and_the_rest_is_linted(here: Path, tex
         ({"paths": ["/dev/null"]}, "/dev/null: neither a file nor a folder\n"),
         ({"paths": ["."], "since": "main"}, "git rev-parse: fatal: not a git repository"),
         ({"paths": ["."], "since": "--all"}, "--since --all: must name a commit, a branch or a tag\n"),
-        ({"paths": ["."], "stack": "none"}, "Pulumi.none.yaml:1: No such file or directory\n"),
+        (
+            {"paths": ["."], "stack": "none"},
+            "is in no site, for neither it nor a folder",
+        ),
     ],
     ids=str,
 )
@@ -437,7 +441,7 @@ def test_since_lints_what_has_changed_and_all_of_it_with_a_stack(here: Path):
     assert files() == {"runtimes/changed.yaml", "runtimes/new ü.yaml", "runtimes/old.yaml"}
 
 
-def test_a_stack_sets_levels_and_parameters(here: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_stack_sets_levels_and_parameters(here: Path):
     stack = {
         "operator": {"image": "docker.io/trainyard/operator:1"},
         "policies": {
@@ -445,8 +449,10 @@ def test_a_stack_sets_levels_and_parameters(here: Path, monkeypatch: pytest.Monk
             "parameters": {"registries": ["registry.example.com"]},
         },
     }
-    written(json.dumps({"config": {"trainyard:platform": stack}}), "Pulumi.mine.yaml")
-    monkeypatch.setattr(lint, "STACKS", here)
+    written(json.dumps({"config": {"trainyard:platform": stack}}), "stacks/Pulumi.mine.yaml")
+    clone_at(here)
+    _, _, err = answer(written(LATEST), stack="none")
+    assert err == "stacks/Pulumi.none.yaml:1: No such file or directory\n"
     code, out, _ = answer(written(LATEST), stack="mine", style=Format.JSON)
     levels = [(f["rule"], f["level"]) for f in json.loads(out)["findings"]]
     assert (code, levels) == (1, [("image-registry", "mandatory"), ("image-tag", Level.ADVISORY)])
@@ -478,14 +484,14 @@ spec:
 
 
 @pytest.fixture
-def catalog(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def catalog(here: Path) -> Path:
     """A catalog of one runtime, which is deprecated."""
     going = "  labels:\n    trainer.kubeflow.org/support: deprecated\n"
     written(
-        GOOD.replace("  labels:\n", going, 1).replace("name: good", "name: old"), "catalog/torch/old.yaml"
+        GOOD.replace("  labels:\n", going, 1).replace("name: good", "name: old"), "runtimes/torch/old.yaml"
     )
-    monkeypatch.setattr(lint, "CATALOG", here / "catalog")
-    return here / "catalog"
+    clone_at(here)
+    return here / "runtimes"
 
 
 def test_users_of_a_deprecated_runtime_of_the_catalog_are_warned(catalog: Path):
@@ -509,35 +515,32 @@ def test_a_digest_that_the_catalog_knows_need_not_stand_in_the_runtime(here: Pat
     assert "[image-digest]" in answer(runtime)[1]
     digest = "sha256:" + "1" * 64
     name = tagged.partition("image: ")[2].partition(":1")[0]
-    written(f"images:\n  - {{name: {name}, tag: '1', digest: {digest}}}\n", "catalog/images.yaml")
+    written(f"images:\n  - {{name: {name}, tag: '1', digest: {digest}}}\n", "runtimes/images.yaml")
     assert "[image-digest]" not in answer(runtime)[1]
 
 
-def test_a_runtime_that_a_stack_leaves_out_need_not_fit_it(here: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_runtime_that_a_stack_leaves_out_need_not_fit_it(here: Path):
     stack = (
         "config:\n  trainyard:platform:\n    operator: {image: docker.io/trainyard/operator:1}\n"
         "    policies: {parameters: {maxNodes: 1}}\n    runtimes: {good: {enabled: %s}}\n"
     )
-    monkeypatch.setattr(lint, "STACKS", here)
+    clone_at(here)
     runtime = written(GOOD.replace("numNodes: 1", "numNodes: 2"))
     for enabled, code in (("true", 1), ("false", 0)):
-        written(stack % enabled, "Pulumi.small.yaml")
+        written(stack % enabled, "stacks/Pulumi.small.yaml")
         assert answer(runtime, stack="small")[0] == code
 
 
-def test_what_a_stack_puts_into_a_runtime_of_the_catalog_is_told_at_the_stacks_line(
-    catalog: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(lint, "STACKS", catalog.parent)
+def test_what_a_stack_puts_into_a_runtime_of_the_catalog_is_told_at_the_stacks_line(catalog: Path):
     stack = (
         "config:\n  trainyard:platform:\n    operator: {image: docker.io/trainyard/operator:1}\n"
         "    runtimes:\n"
         "      old:\n        image: ghcr.io/kubeflow/train:latest\n        resources: {memory: 900Ei}\n"
     )
-    written(stack, "Pulumi.mine.yaml")
+    written(stack, "stacks/Pulumi.mine.yaml")
     code, out, _ = answer(catalog, stack="mine", style=Format.JSON)
     found = [(f["rule"], f["line"], f["message"].rpartition(": ")[2]) for f in json.loads(out)["findings"]]
-    assert {f["file"] for f in json.loads(out)["findings"]} == {"Pulumi.mine.yaml"}
+    assert {f["file"] for f in json.loads(out)["findings"]} == {"stacks/Pulumi.mine.yaml"}
     too_much = "must be at most 128Ti on this platform, is 900Ei"
     assert (code, found) == (
         1,
@@ -550,8 +553,7 @@ def test_what_a_stack_puts_into_a_runtime_of_the_catalog_is_told_at_the_stacks_l
     assert answer(catalog)[0] == 0
 
 
-def test_fix_writes_no_tolerations_for_a_pool_without_quota(catalog: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lint, "STACKS", catalog.parent)
+def test_fix_writes_no_tolerations_for_a_pool_without_quota(catalog: Path):
     accelerator = {"type": "h100", "count": 8}
     pool = {"provider": "kwok", "nodes": 8, "machine": {"cpu": "64", "memory": "1Ti"}}
     stack = {
@@ -561,7 +563,7 @@ def test_fix_writes_no_tolerations_for_a_pool_without_quota(catalog: Path, monke
         "nodePools": {"h100": {**pool, "accelerator": accelerator}},
         "accelerators": {"nvidia": {"devicePlugin": "shipped"}},
     }
-    written(json.dumps({"config": {"trainyard:platform": stack}}), "Pulumi.mine.yaml")
+    written(json.dumps({"config": {"trainyard:platform": stack}}), "stacks/Pulumi.mine.yaml")
     path = catalog / "torch" / "old.yaml"
     text = path.read_text().replace("limits:\n", 'limits:\n                          nvidia.com/gpu: "8"\n')
     path.write_text(text)
@@ -571,19 +573,20 @@ def test_fix_writes_no_tolerations_for_a_pool_without_quota(catalog: Path, monke
         "nodePools.h100: does not fit 1 runtime (old): no cluster queue has quota for its 8 nodes, so no job "
         "of a queue can use them: give the pool to a queue with nodePools.h100.quota"
     )
-    assert (code, [(f["file"], f["message"]) for f in refused]) == (1, [("Pulumi.mine.yaml", said)]), err
+    assert (code, [(f["file"], f["message"]) for f in refused]) == (1, [("stacks/Pulumi.mine.yaml", said)]), (
+        err
+    )
     assert path.read_text() == text
 
 
-def test_what_a_stack_cannot_install_is_said_beside_the_rest(catalog: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lint, "STACKS", catalog.parent)
+def test_what_a_stack_cannot_install_is_said_beside_the_rest(catalog: Path):
     path = catalog / "torch" / "old.yaml"
     path.write_text(path.read_text().replace("runAsNonRoot: true", "runAsUser: 1000"))
     stack = {
         "operator": {"image": "docker.io/trainyard/operator:1"},
         "cluster": {"distribution": "openshift"},
     }
-    written(json.dumps({"config": {"trainyard:platform": stack}}), "Pulumi.mine.yaml")
+    written(json.dumps({"config": {"trainyard:platform": stack}}), "stacks/Pulumi.mine.yaml")
     code, out, err = answer(catalog, written(LATEST), stack="mine", style=Format.JSON)
     rules_of = [f["rule"] for f in json.loads(out)["findings"]]
     assert (code, rules_of) == (2, ["image-tag", "image-digest"])
@@ -622,12 +625,12 @@ def test_what_a_stack_cannot_install_is_said_beside_the_rest(catalog: Path, monk
         (
             "deepspeed/old.yaml",
             GOOD.replace("name: good", "name: old").replace("framework: torch", "framework: deepspeed"),
-            "5:3: mandatory: metadata.name: must be unique in the catalog: catalog/torch/old.yaml "
+            "5:3: mandatory: metadata.name: must be unique in the catalog: runtimes/torch/old.yaml "
             "has it too [well-formed]",
         ),
     ],
     ids=["its name", "its folder", "its kind", "empty", "two", "a name that is taken"],
 )
 def test_a_file_of_the_catalog_holds_what_its_place_says(catalog: Path, path: str, text: str, said: str):
-    code, out, _ = answer(written(text, f"catalog/{path}"))
-    assert (code, f"catalog/{path}:{said}" in out.splitlines()) == (1, True), out
+    code, out, _ = answer(written(text, f"runtimes/{path}"))
+    assert (code, f"runtimes/{path}:{said}" in out.splitlines()) == (1, True), out

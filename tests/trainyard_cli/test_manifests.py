@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from tests.support.answers import answered
+from tests.support.clones import clone_at
 from trainyard_cli.commands import manifests as command
 
 SPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}
@@ -35,10 +36,8 @@ def pulumi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "stacks"
-    folder.mkdir()
-    monkeypatch.setattr(command, "STACKS", folder)
-    return folder
+    monkeypatch.chdir(tmp_path)
+    return clone_at(tmp_path).stacks
 
 
 def test_a_stack_is_rendered_without_its_cluster_and_without_the_key_of_its_state(

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.answers import answered
+from tests.support.clones import clone_at
 from trainyard_cli.commands import report
 from trainyard_cli.files import outcomes
 from trainyard_delivery.rollout.outcome import Outcome
@@ -33,6 +34,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A clone with the catalog and five stacks on its branch `main`, and another branch to work on."""
     for folder in ("runtimes", "stacks"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
+    clone_at(tmp_path)
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
@@ -59,11 +61,7 @@ def edit(file: str, old: str, new: str) -> None:
 
 
 def written(results: Path | None = None, *, err: str = "", **options: Any) -> str:
-    folders: dict[str, Any] = {
-        "catalog_folder": Path("runtimes").resolve(),
-        "stacks_folder": Path("stacks").resolve(),
-    }
-    code, out, lacks = answered(report.run, "main", results=results, today=TODAY, **folders, **options)
+    code, out, lacks = answered(report.run, "main", results=results, today=TODAY, **options)
     assert (code, lacks) == (0, err)
     return out
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.answers import answered
+from trainyard_api.places import SHIPPED
 from trainyard_cli.cluster import (
     connection,
     existing,
@@ -23,7 +24,6 @@ from trainyard_cli.cluster import (
 )
 from trainyard_cli.commands import drift, rollout, rollout_progress, verify
 from trainyard_cli.files import outcomes
-from trainyard_cli.files.stackfile import STACKS
 from trainyard_delivery.drift.verdicts import Ref
 from trainyard_delivery.replacements import Move
 from trainyard_delivery.rollout.outcome import Outcome
@@ -360,7 +360,7 @@ def test_a_preview_that_fails_ends_an_up(pulumi: Path) -> None:
 def test_the_state_is_written_once_unless_a_pool_is_a_node_group_of_a_cloud(
     pulumi: Path, monkeypatch: pytest.MonkeyPatch, name: str, skips: str
 ) -> None:
-    monkeypatch.setenv("PULUMI_OPTION_CONFIG_FILE", str(STACKS / f"Pulumi.{name}.yaml"))
+    monkeypatch.setenv("PULUMI_OPTION_CONFIG_FILE", str(SHIPPED.stacks / f"Pulumi.{name}.yaml"))
     answer(pulumi, *PREVIEW, end(preview=True), update=UPDATE)
     assert (pulumi / "pulumi.skips").read_text() == f"\n{skips}\n"
 

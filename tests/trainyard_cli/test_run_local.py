@@ -19,7 +19,7 @@ import pytest
 
 from trainyard_api import documents
 from trainyard_api.errors import UserError
-from trainyard_cli.files.manifests import CATALOG
+from trainyard_api.places import SHIPPED
 from trainyard_cli.local import descendants, machine
 from trainyard_cli.local.run import run_local
 
@@ -36,7 +36,7 @@ COMPLETE = "The TrainJob is Complete"
 
 
 def runtime(name: str = "plain") -> Mapping[str, Any]:
-    (file,) = CATALOG.glob(f"*/{name}.yaml")
+    (file,) = SHIPPED.runtimes.glob(f"*/{name}.yaml")
     (document,) = documents.parse(file.read_text(encoding="utf-8"), file.name)
     return document.value
 

@@ -11,16 +11,17 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support.answers import answered
+from tests.support.clones import clone_at
 from tests.support.fake_api import FakeApi, run, status
 from trainyard_cli import main
 from trainyard_cli.commands import lint, runtimes, runtimes_diff, runtimes_new, validate
 from trainyard_cli.commands.runtimes import run_list, run_show
-from trainyard_cli.files.manifests import CATALOG
 from trainyard_cli.output import Output
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.errors import PlatformError
 
 ROOT = Path(__file__).parents[2]
+CATALOG = ROOT / "runtimes"
 
 
 @pytest.fixture
@@ -30,6 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path = tmp_path / "runtimes" / f"{name}.yaml"
         path.parent.mkdir(parents=True)
         shutil.copy(ROOT / "runtimes" / f"{name}.yaml", path)
+    clone_at(tmp_path)
     monkeypatch.chdir(tmp_path)
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         monkeypatch.delenv(name, raising=False)
@@ -59,7 +61,7 @@ SHORT = {
 
 
 def test_the_list_names_each_runtime_with_what_it_is_for(folder: Path) -> None:
-    code, out, err = answered(run_list, folder=folder)
+    code, out, err = answered(run_list)
     assert (code, err) == (0, "")
     assert out.splitlines()[0].split() == ["NAME", "FRAMEWORK", "FOR"]
     assert [line.split()[:2] for line in out.splitlines()[1:] if line[0] != " "] == [
@@ -70,7 +72,7 @@ def test_the_list_names_each_runtime_with_what_it_is_for(folder: Path) -> None:
 
 
 def test_the_list_is_there_as_json_too(folder: Path) -> None:
-    code, out, _ = answered(run_list, folder=folder, framework="torch", output=Output.JSON)
+    code, out, _ = answered(run_list, framework="torch", output=Output.JSON)
     assert (code, json.loads(out)) == (0, [SHORT])
 
 
@@ -78,15 +80,14 @@ def test_a_deprecated_runtime_says_so(folder: Path) -> None:
     path = folder / "torch/torch-distributed.yaml"
     old = "    trainer.kubeflow.org/framework: torch\n"
     path.write_text(path.read_text().replace(old, f"{old}    trainer.kubeflow.org/support: deprecated\n"))
-    assert "Deprecated: PyTorch" in answered(run_list, folder=folder)[1]
+    assert "Deprecated: PyTorch" in answered(run_list)[1]
     assert (
-        "Deprecated: a later release removes it."
-        in answered(run_show, "torch-distributed", folder=folder)[1].splitlines()
+        "Deprecated: a later release removes it." in answered(run_show, "torch-distributed")[1].splitlines()
     )
 
 
 def test_a_runtime_is_shown_with_a_trainjob_to_begin_with(folder: Path) -> None:
-    code, out, _ = answered(run_show, "torch-distributed", folder=folder)
+    code, out, _ = answered(run_show, "torch-distributed")
     assert code == 0
     assert out.startswith(
         f"torch-distributed: {SHORT['summary']}\n\nframework: torch\npolicy:    torch, 1 node"
@@ -95,7 +96,7 @@ def test_a_runtime_is_shown_with_a_trainjob_to_begin_with(folder: Path) -> None:
 
 
 def test_a_runtime_is_shown_as_json_with_its_manifest(folder: Path) -> None:
-    _, out, _ = answered(run_show, "torch-distributed", folder=folder, output=Output.JSON)
+    _, out, _ = answered(run_show, "torch-distributed", output=Output.JSON)
     found = json.loads(out)
     assert {key: found[key] for key in SHORT} == SHORT
     [installed] = (one for one in catalog.load(folder, {}) if one.name == "torch-distributed")
@@ -104,7 +105,7 @@ def test_a_runtime_is_shown_as_json_with_its_manifest(folder: Path) -> None:
 
 
 def test_what_is_not_there_is_said_with_the_nearest_name(folder: Path) -> None:
-    assert answered(run_show, "torch-distribute", folder=folder) == (
+    assert answered(run_show, "torch-distribute") == (
         2,
         "",
         "there is no runtime 'torch-distribute' (there are: mpi-distributed, plain, torch-distributed); "
@@ -126,8 +127,9 @@ def test_a_stack_that_is_not_there_is_an_error() -> None:
 
 
 def test_a_name_that_upstream_takes_for_a_model_and_does_not_know_is_refused(tmp_path: Path) -> None:
-    shutil.copytree(CATALOG, tmp_path / "runtimes")
-    options = {"framework": "torchtune", "purpose": "x", "folder": tmp_path / "runtimes"}
+    site = clone_at(tmp_path)
+    shutil.copytree(CATALOG, site.runtimes, dirs_exist_ok=True)
+    options = {"framework": "torchtune", "purpose": "x", "site": site}
     code, _, err = answered(runtimes_new.run, "our-own", **options)
     assert (code, "must have a supported pretrained model" in err) == (2, True)
 
@@ -138,14 +140,15 @@ def test_a_name_that_upstream_takes_for_a_model_and_does_not_know_is_refused(tmp
 def test_a_new_runtime_of_a_framework_passes_every_gate(
     tmp_path: Path, framework: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(CATALOG, tmp_path / "runtimes")
+    site = clone_at(tmp_path)
+    shutil.copytree(CATALOG, site.runtimes, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     image = "ghcr.io/kubeflow/image:1.0@sha256:" + "0" * 64
     options = {"framework": framework, "purpose": "What we need", "image": image}
-    code, out, _ = answered(runtimes_new.run, "our-own", folder=tmp_path / "runtimes", **options)
+    code, out, _ = answered(runtimes_new.run, "our-own", **options)
     assert (code, out) == (0, f"runtimes/{framework}/our-own.yaml\n")
     path = Path(out.strip())
-    assert (runtimes.entries(tmp_path / "runtimes", None) and catalog.read(path).framework) == framework
+    assert (runtimes.entries(site, None) and catalog.read(path).framework) == framework
     code, out, _ = answered(lint.run, [path], today=date(2026, 11, 21))
     assert code == 0, out
     code, out, _ = answered(validate.run, [path])
@@ -157,7 +160,7 @@ def test_a_new_runtime_of_a_framework_passes_every_gate(
 
 
 def test_a_framework_that_the_catalog_does_not_have_begins_with_plain(folder: Path) -> None:
-    code, _, err = answered(runtimes_new.run, "ray-train", framework="ray", purpose="Ray.", folder=folder)
+    code, _, err = answered(runtimes_new.run, "ray-train", framework="ray", purpose="Ray.")
     assert (code, err) == (
         0,
         "In its header, describe who it is for. Then: trainyard lint runtimes/ray/ray-train.yaml\n",
@@ -177,9 +180,8 @@ LIGHTNING = {"framework": "lightning", "like": "torch-distributed", "purpose": "
 def test_a_runtime_that_verify_would_refuse_is_not_written_and_its_way_out_is_said(
     folder: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "Pulumi.prod.yaml").write_text(STACK % "")
-    options = {**LIGHTNING, "folder": folder, "stacks_folder": tmp_path}
-    code, out, err = answered(runtimes_new.run, "mine", **options)
+    (tmp_path / "stacks/Pulumi.prod.yaml").write_text(STACK % "")
+    code, out, err = answered(runtimes_new.run, "mine", **LIGHTNING)
     assert (code, out, (folder / "lightning").exists()) == (2, "", False)
     assert err == (
         "runtimes/lightning/mine.yaml is not written, because verify would refuse it:\n  "
@@ -192,9 +194,8 @@ def test_a_runtime_that_verify_would_refuse_is_not_written_and_its_way_out_is_sa
 
 def test_a_framework_of_ones_own_has_a_runtime_that_torchrun_starts(folder: Path, tmp_path: Path) -> None:
     own = ", policies: {parameters: {frameworks: [lightning]}}"
-    (tmp_path / "Pulumi.prod.yaml").write_text(STACK % own)
-    options = {**LIGHTNING, "folder": folder, "stacks_folder": tmp_path}
-    assert answered(runtimes_new.run, "mine", **options)[:2] == (0, "runtimes/lightning/mine.yaml\n")
+    (tmp_path / "stacks/Pulumi.prod.yaml").write_text(STACK % own)
+    assert answered(runtimes_new.run, "mine", **LIGHTNING)[:2] == (0, "runtimes/lightning/mine.yaml\n")
     manifest = catalog.read(folder / "lightning" / "mine.yaml").manifest
     assert manifest["metadata"]["labels"] == {"trainer.kubeflow.org/framework": "lightning"}
     assert "torch" in manifest["spec"]["mlPolicy"]
@@ -211,8 +212,8 @@ ASKED = [
 
 def privileged(tmp_path: Path, **options: Any) -> tuple[dict[str, str], list[str], list[str]]:
     """A runtime like one with exceptions: its annotations, what was asked, and what was said."""
-    folder = tmp_path / "runtimes"
-    shutil.copytree(CATALOG, folder)
+    site = clone_at(tmp_path)
+    shutil.copytree(CATALOG, site.runtimes, dirs_exist_ok=True)
     asked: list[str] = []
 
     def ask(question: str) -> bool:
@@ -221,10 +222,10 @@ def privileged(tmp_path: Path, **options: Any) -> tuple[dict[str, str], list[str
 
     wanted = options.get("with_exceptions", ())
     code, _, err = answered(
-        runtimes_new.run, "mine", folder=folder, ask=ask, with_exceptions=wanted, **PRIVILEGED
+        runtimes_new.run, "mine", site=site, ask=ask, with_exceptions=wanted, **PRIVILEGED
     )
     assert code == 0, err
-    metadata = catalog.read(folder / "torch" / "mine.yaml").manifest["metadata"]
+    metadata = catalog.read(site.runtimes / "torch" / "mine.yaml").manifest["metadata"]
     return metadata["annotations"], asked, err.splitlines()[:-1]
 
 
@@ -259,9 +260,7 @@ def test_an_exception_is_copied_where_it_is_named_or_the_answer_is_yes(tmp_path:
 
 def test_the_example_of_a_new_runtime_with_an_image_of_its_own_runs_that_image(folder: Path) -> None:
     image = "ghcr.io/kubeflow/mine:1"
-    code, _, _ = answered(
-        runtimes_new.run, "mine", framework="plain", purpose="x", image=image, folder=folder
-    )
+    code, _, _ = answered(runtimes_new.run, "mine", framework="plain", purpose="x", image=image)
     text = (folder / "plain" / "mine.yaml").read_text()
     assert (code, text.count(f"image: {image}\n"), text.count("image: ")) == (0, 2, 2)
 
@@ -300,12 +299,11 @@ def test_what_cannot_be_written_is_said(
 ) -> None:
     asked = {"framework": "plain", "purpose": "x", **options}
     before = sorted(folder.rglob("*"))
-    assert answered(runtimes_new.run, name, folder=folder, **asked) == (2, "", message)
+    assert answered(runtimes_new.run, name, **asked) == (2, "", message)
     assert sorted(folder.rglob("*")) == before
 
 
-def test_new_asks_for_what_it_is_not_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtimes_new, "CATALOG", folder)
+def test_new_asks_for_what_it_is_not_told(folder: Path) -> None:
     done = CliRunner().invoke(main.app, ["runtimes", "new", "ours"], input="torch\nSpeech models\n")
     assert (done.exit_code, (folder / "torch/ours.yaml").exists()) == (0, True)
 
@@ -315,17 +313,17 @@ def test_between_two_revisions_fields_differ(folder: Path) -> None:
     path.write_text(path.read_text().replace("numNodes: 1\n", "numNodes: 4\n"))
     (folder / "plain/plain.yaml").unlink()
     expected = "- plain\n~ torch-distributed\n    spec.mlPolicy.numNodes: 1 -> 4\n"
-    assert answered(runtimes_diff.run, since="HEAD", folder=folder) == (1, expected, "")
+    assert answered(runtimes_diff.run, since="HEAD") == (1, expected, "")
     git("commit", "--quiet", "-am", "second")
-    assert answered(runtimes_diff.run, since="HEAD", folder=folder) == (0, "", "Nothing differs.\n")
-    assert answered(runtimes_diff.run, since="HEAD~1", until="HEAD", folder=folder) == (1, expected, "")
-    assert answered(runtimes_diff.run, ["plain"], since="HEAD~1", folder=folder)[1] == "- plain\n"
+    assert answered(runtimes_diff.run, since="HEAD") == (0, "", "Nothing differs.\n")
+    assert answered(runtimes_diff.run, since="HEAD~1", until="HEAD") == (1, expected, "")
+    assert answered(runtimes_diff.run, ["plain"], since="HEAD~1")[1] == "- plain\n"
 
 
 def test_the_difference_is_there_as_json_too(folder: Path) -> None:
     path = folder / "torch/torch-distributed.yaml"
     path.write_text(path.read_text().replace("numNodes: 1\n", "numNodes: 4\n"))
-    _, out, _ = answered(runtimes_diff.run, since="HEAD", folder=folder, output=Output.JSON)
+    _, out, _ = answered(runtimes_diff.run, since="HEAD", output=Output.JSON)
     field = {"path": "spec.mlPolicy.numNodes", "before": 1, "after": 4}
     assert json.loads(out) == {
         "changes": [{"runtime": "torch-distributed", "kind": "changed", "fields": [field]}],
@@ -339,7 +337,7 @@ def test_a_digest_that_became_known_is_a_difference(folder: Path) -> None:
     (folder / "images.yaml").write_text(
         f"images:\n  - {{name: docker.io/library/busybox, tag: '1.37', digest: {digest}}}\n"
     )
-    _, out, _ = answered(runtimes_diff.run, since="HEAD", folder=folder)
+    _, out, _ = answered(runtimes_diff.run, since="HEAD")
     assert out.splitlines()[0] == "~ plain"
     assert f'.containers[node].image: "{image}" -> "{image}@{digest}"' in out
 
@@ -357,7 +355,7 @@ def test_a_digest_that_became_known_is_a_difference(folder: Path) -> None:
 def test_what_cannot_be_compared_is_said(
     folder: Path, wanted: list[str], options: dict[str, str], message: str
 ) -> None:
-    code, out, err = answered(runtimes_diff.run, wanted, folder=folder, **options)
+    code, out, err = answered(runtimes_diff.run, wanted, **options)
     assert (code, out, err[: len(message)]) == (2, "", message)
 
 
@@ -365,7 +363,7 @@ def test_a_revision_whose_catalog_is_broken_is_named(folder: Path) -> None:
     path = folder / "torch/torch-distributed.yaml"
     path.write_text(path.read_text().replace("\nkind: Cluster", "\nkind: "))
     git("commit", "--quiet", "-am", "broken")
-    code, _, err = answered(runtimes_diff.run, since="HEAD", until="HEAD", folder=folder)
+    code, _, err = answered(runtimes_diff.run, since="HEAD", until="HEAD")
     assert (code, err.partition("yaml:")[0]) == (2, "at HEAD: torch/torch-distributed.")
 
 

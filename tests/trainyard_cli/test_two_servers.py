@@ -22,6 +22,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from trainyard_api.errors import UserError
+from trainyard_api.places import SHIPPED
 from trainyard_cli.commands import impact
 from trainyard_cli.files import stackfile
 from trainyard_cli.main import app
@@ -151,7 +152,7 @@ def asked(
             }
         )
     )
-    onprem = (stackfile.STACKS / "Pulumi.onprem.yaml").read_text(encoding="utf-8")
+    onprem = (SHIPPED.stacks / "Pulumi.onprem.yaml").read_text(encoding="utf-8")
     file = tmp_path / f"Pulumi.{STACK}.yaml"
     file.write_text(onprem.replace("# context: onprem", "context: prod"), encoding="utf-8")
     pulumi_in(tmp_path)

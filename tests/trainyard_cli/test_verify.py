@@ -13,6 +13,8 @@ import pytest
 
 from tests.support.answers import answered
 from tests.support.checked_in import hold
+from tests.support.clones import clone_at
+from trainyard_api.places import Site
 from trainyard_cli.commands import verify
 from trainyard_cli.commands.lint import Format
 
@@ -31,6 +33,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "stacks").mkdir()
     shutil.copy(ROOT / "stacks" / "Pulumi.sandbox.yaml", tmp_path / "stacks")
     shutil.copy(ROOT / "stacks" / "Pulumi.onprem.yaml", tmp_path / PROD)
+    clone_at(tmp_path)
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
@@ -38,8 +41,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def answer(clone: Path, **options: Any) -> tuple[int, str, str]:
-    folders: dict[str, Any] = {"catalog_folder": clone / "runtimes", "stacks_folder": clone / "stacks"}
-    return answered(verify.run, today=TODAY, **folders, **options)
+    return answered(verify.run, today=TODAY, site=Site(clone), **options)
 
 
 def refused(clone: Path, level: str = "mandatory", **options: Any) -> list[str]:
@@ -423,3 +425,29 @@ def test_a_word_that_replaces_a_whole_stack_is_told_from_the_two_files(clone: Pa
 def test_what_cannot_be_asked_is_said(clone: Path) -> None:
     code, _, err = answer(clone, since="nowhere")
     assert (code, "not a git repository" in err) == (2, True)
+
+
+def test_a_site_apart_is_verified_with_the_shipped_catalog_and_gets_no_advice_about_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "runtimes" / "torch").mkdir(parents=True)
+    (tmp_path / "Pulumi.yaml").write_text("name: acme\nruntime: python\nmain: program/\n")
+    shutil.copy(ROOT / "stacks" / "Pulumi.onprem.yaml", tmp_path / PROD)
+    text = (ROOT / DISTRIBUTED).read_text()
+    image = text.partition("image: ")[2].partition("\n")[0]
+    (tmp_path / DISTRIBUTED).write_text(text.replace(image, "docker.io/pytorch/pytorch:latest"))
+    monkeypatch.chdir(tmp_path)
+    code, out, err = answered(verify.run, today=TODAY, style=Format.JSON)
+    findings = {(one["file"], one["rule"]): one["level"] for one in json.loads(out)["findings"]}
+    assert (code, findings) == (
+        1,
+        {
+            (DISTRIBUTED, "image-tag"): "mandatory",
+            (DISTRIBUTED, "image-digest"): "advisory",
+            (DISTRIBUTED, "resources-declared"): "advisory",
+            (DISTRIBUTED, "run-as-non-root"): "advisory",
+        },
+    )
+    shipped = len(list((ROOT / "runtimes").glob("*/*.yaml")))
+    assert err == f"{shipped} runtimes on 1 stacks: 1 mandatory, 3 advisory, 0 excepted\n"

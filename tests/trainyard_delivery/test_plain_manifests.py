@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from trainyard_api.places import SHIPPED
 from trainyard_cli.files import stackfile
 from trainyard_delivery import plain_manifests
 from trainyard_delivery.plain_manifests import Placed
@@ -115,12 +116,12 @@ def test_a_file_is_named_after_its_object_in_the_folder_of_its_wave() -> None:
 def test_a_stack_that_makes_machines_in_a_cloud_is_not_rendered(stack: str) -> None:
     why = f"trainyard:platform.nodePools.[a-z0-9-]+.provider: {stack} makes node groups in the cloud"
     with pytest.raises(PlatformError, match=why):
-        plain_manifests.check(stackfile.read(stack))
+        plain_manifests.check(stackfile.read(stack, SHIPPED.stacks))
 
 
 @pytest.mark.parametrize("stack", ["sandbox", "onprem", "openshift"])
 def test_any_other_is(stack: str) -> None:
-    plain_manifests.check(stackfile.read(stack))
+    plain_manifests.check(stackfile.read(stack, SHIPPED.stacks))
 
 
 @pytest.mark.parametrize("part", ["data", "stringData"])

@@ -92,3 +92,20 @@ def test_a_file_that_is_wrong_is_refused_with_its_line(catalog_folder: Path, tex
     with pytest.raises(PlatformError) as stopped:
         catalog.load(catalog_folder, {})
     assert str(stopped.value) == f"{path}:{message}"
+
+
+def test_a_site_adds_digests_to_the_shipped_ones_and_its_own_count(
+    catalog_folder: Path, tmp_path: Path
+) -> None:
+    theirs = f"sha256:{'f' * 64}"
+    pinned(catalog_folder, TORCH)
+    site = tmp_path / "site"
+    site.mkdir()
+    for image in (TORCH, BUSYBOX):
+        pinned(site, image)
+        text = (site / "images.yaml").read_text()
+        (site / "images.yaml").write_text(text.replace(DIGEST, theirs))
+        found = catalog.load(site, {}, beneath=catalog_folder)
+        digest = theirs if image == TORCH else DIGEST
+        assert images(found, "torch-distributed") == [f"{TORCH}@{digest}"]
+    assert images(found, "plain") == [f"{BUSYBOX}@{theirs}"]

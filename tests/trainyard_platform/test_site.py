@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.support import program
+from tests.support.clones import clone_at
 from tests.support.program import Registered
 from tests.support.site_stacks import stack_file
 from trainyard_cli.commands import verify
@@ -32,12 +33,11 @@ def of(registered: list[Registered], kind: str) -> dict[str, dict[str, Any]]:
 
 
 def test_verify_finds_nothing_mandatory_in_it(tmp_path: Path) -> None:
-    shutil.copytree(program.ROOT / "runtimes", tmp_path / "runtimes")
-    (tmp_path / "stacks").mkdir()
-    (tmp_path / "stacks" / "Pulumi.prod.yaml").write_text(stack_file())
+    site = clone_at(tmp_path)
+    shutil.copytree(program.ROOT / "runtimes", site.runtimes, dirs_exist_ok=True)
+    (site.stacks / "Pulumi.prod.yaml").write_text(stack_file())
     out, err = io.StringIO(), io.StringIO()
-    folders: dict[str, Any] = {"catalog_folder": tmp_path / "runtimes", "stacks_folder": tmp_path / "stacks"}
-    assert verify.run(today=date(2026, 11, 21), out=out, err=err, **folders) == 0, out.getvalue()
+    assert verify.run(today=date(2026, 11, 21), out=out, err=err, site=site) == 0, out.getvalue()
     assert " on 1 stacks: 0 mandatory, " in err.getvalue()
 
 

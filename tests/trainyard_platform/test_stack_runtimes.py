@@ -2,6 +2,7 @@
 
 import pytest
 
+from trainyard_api.places import SHIPPED
 from trainyard_cli.files import stackfile
 from trainyard_delivery import stack_names
 from trainyard_platform.artifacts import Artifacts
@@ -10,13 +11,13 @@ from trainyard_platform.catalog import images as catalog_images
 from trainyard_platform.catalog import stack_runtimes
 from trainyard_platform.catalog.images import Images
 
-CATALOG = stackfile.PROJECT / "runtimes"
+CATALOG = SHIPPED.runtimes
 
 
-@pytest.mark.parametrize("name", stack_names.stacks(stackfile.STACKS))
+@pytest.mark.parametrize("name", stack_names.stacks(SHIPPED.stacks))
 def test_a_runtime_alone_is_as_it_is_among_all(name: str) -> None:
-    stack = stackfile.read(name, stackfile.STACKS)
-    registry = Artifacts(stack.artifacts, stackfile.PROJECT).registry
+    stack = stackfile.read(name, SHIPPED.stacks)
+    registry = Artifacts(stack.artifacts, SHIPPED.root).registry
     images = Images(catalog_images.load(CATALOG), registry)
     alone = [stack_runtimes.adapt(one, stack, images) for _, one in sorted(catalog.read_all(CATALOG).items())]
     among_all = stack_runtimes.load(CATALOG, stack, registry)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from trainyard_api import places
 from trainyard_sandbox import images
 from trainyard_sandbox.estimate import Kind, Part
 from trainyard_sandbox.images import Base, Image, Images, Store
@@ -18,7 +19,7 @@ BASES: Mapping[str, Base] = {"debian": Base("debian", "bookworm", ["python3"])}
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(images, "PROJECT", tmp_path)
+    monkeypatch.setattr(places, "DATA", tmp_path)
     (tmp_path / "Dockerfile").write_text("FROM scratch\n")
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "a.py").write_text("1")

@@ -10,16 +10,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from trainyard_api import names
+from trainyard_api import names, places
 from trainyard_api.json_types import Json
 from trainyard_kube.client import ApiError, Client, NotFoundError
 from trainyard_kube.resources import CLUSTER_TRAINING_RUNTIMES
-from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import stack_runtimes
 
 from ..files import stackfile
-from ..files.manifests import CATALOG
-from ..files.stackfile import PROJECT
 from . import connection
 
 _DENIED: Final = ("denied the request: ", "denied request: ")
@@ -36,8 +33,9 @@ def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[st
         ApiError, CredentialsError: The cluster cannot be queried, for example with only read rights.
     """
     settings = stackfile.read_as_pulumi(stack)
-    registry = Artifacts(settings.artifacts, PROJECT).registry
-    manifests = [runtime.manifest for runtime in stack_runtimes.load(CATALOG, settings, registry)]
+    site, registry = places.site(), stackfile.artifacts(settings).registry
+    runtimes = stack_runtimes.load(site.runtimes, settings, registry, beneath=site.beneath)
+    manifests = [runtime.manifest for runtime in runtimes]
     credentials = connection.of_stack(settings.cluster, kubeconfig, context)
     return connection.ask(credentials, "preview", lambda client: refused(client, manifests))
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, TextIO
 
 import typer
 
-from trainyard_api import names
+from trainyard_api import names, places
 from trainyard_api.errors import UserError
 from trainyard_api.printable import clean
 from trainyard_assist import adopt
@@ -25,7 +25,6 @@ from trainyard_kube.credentials import CredentialsError
 
 from ..cluster import connection
 from ..cluster.adopt import carry_out, observe
-from ..files.manifests import CATALOG
 from ..options import Context, Kubeconfig, Printed
 from ..output import FINE, REFUSED, Output
 
@@ -57,7 +56,7 @@ def run(
 
     async def carried_out() -> adopt.Plan:
         async with connection.client(connection.load(kubeconfig, context), "adopt") as client:
-            runtimes = sorted(path.stem for path in CATALOG.glob("*/*.yaml"))
+            runtimes = sorted(path.stem for path in places.site_or_shipped().catalog)
             plan = (adopt.give_back if back else adopt.adopt)(
                 await observe(
                     client,

@@ -17,13 +17,14 @@ from typing import Annotated, Any, Final, TextIO
 
 import typer
 
+from trainyard_api import places
 from trainyard_api.errors import UserError
+from trainyard_api.places import Site
 from trainyard_api.printable import clean
 from trainyard_delivery import consequences, shown
 from trainyard_delivery import impact as core
 from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials
-from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import stack_runtimes
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.settings import StackSettings
@@ -31,7 +32,7 @@ from trainyard_platform.stack.settings import StackSettings
 from ..cluster import connection
 from ..cluster.workloads import Seen, look
 from ..files import stackfile
-from ..files.git import GitError, at_revision, left, root
+from ..files.git import GitError, at_revision, left
 from ..files.git import changes as changed_files
 from ..options import Context, Kubeconfig, Printed
 from ..output import FINE, Output, write_json
@@ -91,8 +92,8 @@ def asked(stack: str, since: str) -> tuple[Asked, Asked]:
     Raises `GitError` if git cannot say or there is no such stack, and
     `PlatformError` if a file is wrong.
     """
-    here = root()
-    before, after = _then(here, left(since), stack), _asked(here, stack)
+    here = places.site()
+    before, after = _then(here, left(since), stack), _asked(here, stack, here.beneath)
     if before.settings is None and after.settings is None:
         raise GitError(f"stacks/Pulumi.{stack}.yaml: there is no such stack, nor was there one")
     return before, after
@@ -193,25 +194,25 @@ def _text(value: object) -> str:
     return "nothing" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
-def _then(here: Path, revision: str, stack: str) -> Asked:
+def _then(here: Site, revision: str, stack: str) -> Asked:
     with TemporaryDirectory() as folder:
-        at_revision(revision, [here / "runtimes", here / "stacks" / f"Pulumi.{stack}.yaml"], Path(folder))
+        file = here.stacks / f"Pulumi.{stack}.yaml"
+        runtimes, _ = at_revision(revision, [here.runtimes, file], Path(folder))
         try:
-            return _asked(Path(folder), stack)
+            return _asked(Site(runtimes.parent), stack, here.beneath)
         except PlatformError as error:
             # git's own notation for a file of a revision.
             raise PlatformError(str(error).replace(f"{folder}/", f"{revision[:12]}:")) from error
 
 
-def _asked(folder: Path, stack: str) -> Asked:
-    """The stack's objects in a folder; none if the folder has no file for it."""
-    if not (folder / "stacks" / f"Pulumi.{stack}.yaml").exists():
+def _asked(site: Site, stack: str, beneath: Path | None) -> Asked:
+    """The stack's objects in a site, on top of this catalog; none if the site has no file for it."""
+    if not (site.stacks / f"Pulumi.{stack}.yaml").exists():
         return Asked()
-    settings = stackfile.read(stack, folder / "stacks")
-    registry = Artifacts(settings.artifacts, folder).registry
-    return Asked(
-        settings, core.objects(settings, stack_runtimes.load(folder / "runtimes", settings, registry))
-    )
+    settings = stackfile.read(stack, site.stacks)
+    registry = stackfile.artifacts(settings).registry
+    runtimes = stack_runtimes.load(site.runtimes, settings, registry, beneath=beneath)
+    return Asked(settings, core.objects(settings, runtimes))
 
 
 def _credentials(

@@ -17,11 +17,11 @@ from typing import Annotated, TextIO
 
 import typer
 
-from trainyard_api import names, similar
+from trainyard_api import names, places, similar
 from trainyard_api.documents import Document, DocumentError, items, parse
 from trainyard_api.errors import UserError
+from trainyard_api.places import Site
 from trainyard_assist.offline import inside_others
-from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import images as catalog_images
 from trainyard_platform.catalog import judge as catalog_judge
@@ -41,8 +41,6 @@ from trainyard_policies.settings import DEFAULT, Policies
 from ..files import catalog_files, causes, git, stackfile
 from ..files.git import GitError
 from ..files.installs import NotInstalledError
-from ..files.manifests import CATALOG
-from ..files.stackfile import PROJECT, STACKS
 from ..output import CANNOT_ASK, FINE, REFUSED
 
 
@@ -64,6 +62,7 @@ def run(
     style: Format = Format.TEXT,
     fix: bool = False,
     stack: str | None = None,
+    site: Site | None = None,
     today: date | None = None,
     out: TextIO | None = None,
     err: TextIO | None = None,
@@ -78,8 +77,9 @@ def run(
     """
     out, err = out or sys.stdout, err or sys.stderr
     today = today or date.today()
-    chosen = linted.find(paths or [near(CATALOG)])
-    gate: _Gate = _Gate(today, Images(catalog_images.load(CATALOG)))
+    site = site or (places.site_or_shipped() if paths and not stack else places.site())
+    chosen = linted.find(paths or [near(site.runtimes)])
+    gate: _Gate = _Gate(today, Images(catalog_images.load(site.runtimes, site.beneath)), site)
     if stack:
         gate = _of_stack(stack, chosen, since, gate)
     if since is not None:
@@ -103,7 +103,7 @@ def run(
         print(sentence, file=err)
     result, wrong = gate.report(given)
     misplaced = [
-        entry for path, held in documents.items() if _is_catalogs(path) for entry in _misplaced(path, held)
+        entry for path, held in documents.items() if gate.has(path) for entry in _misplaced(path, held)
     ]
     result = result.with_entries(misplaced)
     for problem in (*problems, *wrong):
@@ -160,6 +160,11 @@ class _Gate:
 
     today: date
     pins: Images
+    site: Site
+
+    def has(self, path: Path) -> bool:
+        """Whether the file is one of the site's part of the catalog."""
+        return path.resolve().parent.parent == self.site.runtimes.resolve()
 
     @property
     def policies(self) -> Policies:
@@ -180,7 +185,9 @@ class _Gate:
                 wrong.append(error)
                 continue
             documents += [] if installed is None else [installed]
-        return report.of(documents, self.today, self.policies, _deprecated(documents)), wrong
+        return report.of(
+            documents, self.today, self.policies, _deprecated(documents, self.site.catalog)
+        ), wrong
 
     def repairs(self, document: Document) -> Iterable[Violation]:
         """The repairs of a document."""
@@ -247,42 +254,42 @@ class _StackGate(_Gate):
 
         stack = causes.Stack(
             self.settings,
-            str(stack_file(self.name)),
-            line=lambda place: stackfile.line(stack_file(self.name), f"{CONFIG_KEY}.{place}"),
+            str(_stack_file(self.site, self.name)),
+            line=lambda place: stackfile.line(_stack_file(self.site, self.name), f"{CONFIG_KEY}.{place}"),
             judge=judge,
             touched=self.touched,
             before=self.before,
         )
-        others = [entry for entry in entries if not _is_catalogs(Path(entry.source))]
-        runtimes = [entry for entry in entries if _is_catalogs(Path(entry.source))]
+        others = [entry for entry in entries if not self.has(Path(entry.source))]
+        runtimes = [entry for entry in entries if self.has(Path(entry.source))]
         own, of_the_stack = causes.placed(runtimes, stack)
         return [*others, *own], of_the_stack
 
     def _under(self, settings: StackSettings, document: Document) -> Document | None:
         path = Path(document.source)
-        if not _is_catalogs(path):
+        if not self.has(path):
             return None if _left_out(document, settings) else _pinned(document, self.pins)
         if any(catalog_judge.findings(path, document.value)):
             return document
         runtime = Runtime(name=path.stem, framework=path.parent.name, manifest=dict(document.value))
-        images = replace(self.pins, registry=Artifacts(settings.artifacts, PROJECT).registry)
+        images = replace(self.pins, registry=stackfile.artifacts(settings).registry)
         installed = stack_runtimes.adapt(runtime, settings, images)
         return None if installed is None else replace(document, value=installed.manifest)
 
 
 def _of_stack(name: str, chosen: Sequence[Path], since: str | None, gate: _Gate) -> _StackGate:
     """The gate as a stack has it; raises `GitError` or `PlatformError` if git or it cannot be read."""
-    settings = stackfile.read(name, STACKS)
+    site = gate.site
+    settings = stackfile.read(name, site.stacks)
     if since is None:
-        return _StackGate(gate.today, gate.pins, name, settings, (), None)
-    touched = map(str, git.touched([*chosen, stack_file(name)], since))
-    before = stackfile.earlier([name], since, STACKS).get(name)
-    return _StackGate(gate.today, gate.pins, name, settings, frozenset(touched), before)
+        return _StackGate(gate.today, gate.pins, site, name, settings, (), None)
+    touched = map(str, git.touched([*chosen, _stack_file(site, name)], since))
+    before = stackfile.earlier([name], since, site.stacks).get(name)
+    return _StackGate(gate.today, gate.pins, site, name, settings, frozenset(touched), before)
 
 
-def stack_file(name: str) -> Path:
-    """The file of a stack."""
-    return near(STACKS / f"Pulumi.{name}.yaml")
+def _stack_file(site: Site, name: str) -> Path:
+    return near(site.stacks / f"Pulumi.{name}.yaml")
 
 
 def _fixed(
@@ -305,10 +312,6 @@ def _fixed(
         for change in made:
             print(f"{path}:{change.line}: {change.edit} [{change.rule}]", file=out)
     return results
-
-
-def _is_catalogs(path: Path) -> bool:
-    return path.resolve().parent.parent == CATALOG.resolve()
 
 
 def _misplaced(path: Path, documents: Sequence[Document]) -> Iterator[Entry]:
@@ -339,12 +342,12 @@ def _pinned(document: Document, pins: Images) -> Document:
     return replace(document, value=value)
 
 
-def _deprecated(documents: Sequence[Document]) -> tuple[Document, ...]:
+def _deprecated(documents: Sequence[Document], catalog: Sequence[Path]) -> tuple[Document, ...]:
     """The deprecated runtimes of the catalog that are not among the documents."""
     given = {_identity(document) for document in documents}
     read = {Path(document.source).resolve() for document in documents}
     going_away = []
-    for path in sorted(set(CATALOG.glob("*/*.yaml")) - read):
+    for path in (path for path in catalog if path not in read):
         try:
             [document] = parse(linted.read(path), str(path))
         except (CannotLintError, DocumentError, ValueError):

@@ -16,12 +16,11 @@ from typing import Annotated, TextIO
 
 import typer
 
-from trainyard_api import documents
+from trainyard_api import documents, places
 from trainyard_api.errors import UserError
 from trainyard_delivery import plain_manifests
 
 from ..files import rendering, stackfile
-from ..files.stackfile import STACKS
 from ..output import FINE
 
 
@@ -34,13 +33,12 @@ def run(stack: str, target: Path, *, out: TextIO | None = None) -> int:
         UserError: There is a problem with the stack file, Pulumi or the folder.
     """
     out = out or sys.stdout
+    file = places.site().stacks / f"Pulumi.{stack}.yaml"
     # Reports mistakes without Pulumi's words around them.
-    plain_manifests.check(stackfile.read(stack, STACKS))
+    plain_manifests.check(stackfile.read(stack, file.parent))
     try:
         with TemporaryDirectory() as folder:
-            manifests = plain_manifests.waves(
-                rendering.state(stack, STACKS / f"Pulumi.{stack}.yaml", Path(folder))
-            )
+            manifests = plain_manifests.waves(rendering.state(stack, file, Path(folder)))
         _write(manifests, target)
     except OSError as error:
         raise UserError(f"{target}: {error.strerror}") from error

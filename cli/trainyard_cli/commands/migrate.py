@@ -23,7 +23,7 @@ from trainyard_assist.migrate.convert import Outcome
 from trainyard_assist.offline import DEFAULT_NAMESPACE
 
 from ..files import manifests
-from ..files.manifests import CATALOG, read
+from ..files.manifests import read
 from ..options import DefaultNamespace
 from ..output import FINE, REFUSED
 
@@ -42,7 +42,7 @@ def run(
     *,
     output: Output = Output.YAML,
     output_dir: Path | None = None,
-    catalog: Path = CATALOG,
+    catalog: Path | None = None,
     namespace: str = DEFAULT_NAMESPACE,
     finished: bool = False,
     stdin: TextIO | None = None,

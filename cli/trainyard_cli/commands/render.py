@@ -21,7 +21,7 @@ from trainyard_assist.offline import DEFAULT_NAMESPACE
 from trainyard_operator.core.build import info, plugins
 
 from ..files import manifests
-from ..files.manifests import CATALOG, read
+from ..files.manifests import read
 from ..options import DefaultNamespace, Files
 from ..output import FINE
 
@@ -29,7 +29,7 @@ from ..output import FINE
 def run(
     files: Sequence[Path],
     *,
-    catalog: Path = CATALOG,
+    catalog: Path | None = None,
     feature_gates: str = "",
     operator_namespace: str = info.DEFAULT_SETTINGS.operator_namespace,
     service_name: str = info.DEFAULT_SETTINGS.service_name,

@@ -19,8 +19,9 @@ from typing import Annotated, Any, Final, NamedTuple, TextIO
 
 import typer
 
-from trainyard_api import names
+from trainyard_api import names, places
 from trainyard_api.documents import DocumentError, parse
+from trainyard_api.places import Site
 from trainyard_api.printable import clean
 from trainyard_delivery import impact as core
 from trainyard_delivery import stack_names
@@ -34,8 +35,6 @@ from trainyard_policies.settings import Policies
 from ..cluster.workloads import Seen
 from ..files import outcomes
 from ..files.git import at_revision, changes, left
-from ..files.manifests import CATALOG
-from ..files.stackfile import STACKS
 from ..output import FINE
 from . import impact, report_markdown, verify
 from .report_change import Change, Preview, Stack
@@ -52,8 +51,7 @@ def run(
     *,
     results: Path | None = None,
     address: str = "",
-    catalog_folder: Path = CATALOG,
-    stacks_folder: Path = STACKS,
+    site: Site | None = None,
     today: date | None = None,
     out: TextIO | None = None,
     err: TextIO | None = None,
@@ -67,8 +65,7 @@ def run(
         results: A folder with `<stack>.txt`, `<stack>.exit` and `<stack>.json` of each preview, and in
             `impact/` the first two of each `make impact FORMAT=json`; None if neither has run.
         address: URL of the pipeline's run that made the results.
-        catalog_folder: The catalog.
-        stacks_folder: The stack files.
+        site: The site; None: that of the current folder.
         today: The date to compare the ends of exceptions with.
         out: Where to print.
         err: Where to say what cannot be read.
@@ -78,17 +75,16 @@ def run(
     """
     out, err = out or sys.stdout, err or sys.stderr
     today = today or date.today()
+    site = site or places.site()
     changed = changes(since)
-    names_of = [name for name in stack_names.stacks(stacks_folder) if name != verify.SANDBOX]
-    findings, _ = verify.look(
-        since=since, catalog_folder=catalog_folder, stacks_folder=stacks_folder, today=today
-    )
+    names_of = [name for name in stack_names.stacks(site.stacks) if name != verify.SANDBOX]
+    findings, _ = verify.look(since=since, site=site, today=today)
     stacks = [_stack(name, since, results, today) for name in stack_names.touched(names_of, changed)]
     change = Change(
         findings,
         stacks,
-        not_installed=_not_installed(changed, since, stacks, catalog_folder, today),
-        removed=_gone(changed, stacks_folder),
+        not_installed=_not_installed(changed, since, stacks, site.runtimes, today),
+        removed=_gone(changed, site.stacks),
         unjudged=impact.unjudged(since),
         has_results=results is not None,
         run=address,

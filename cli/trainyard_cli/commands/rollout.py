@@ -10,11 +10,13 @@ an update that only looks at the cluster again if there is something to change
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, TextIO
 
+from trainyard_api import places
 from trainyard_api.errors import UserError
 from trainyard_api.printable import clean
 from trainyard_delivery import impact, pulumi_state, replacements
@@ -32,7 +34,6 @@ from . import drift, verify
 from .rollout_progress import Progress
 from .rollout_pulumi import Plan, Teller, few_checkpoints, pulumi, target
 
-POLICIES: Final = "policies"
 REFUSED: Final = 1
 _TOUCHING: Final = frozenset(
     {"ClusterTrainingRuntime", "ClusterQueue", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass"}
@@ -94,7 +95,7 @@ def run(
         _write(outcome, stack, Outcome(refusals=tuple(map(clean, refused))))
         return REFUSED
     # Policies check what git says; what the cluster already has passed them before.
-    judged = ["--expect-no-changes"] if expect_no_changes else ["--policy-pack", POLICIES]
+    judged = ["--expect-no-changes"] if expect_no_changes else ["--policy-pack", os.path.relpath(places.site().policies)]
     try:
         with Progress(err) as progress:
             teller = Teller(

@@ -92,7 +92,7 @@ def _of_catalog(chosen: Settings, why: UserError, err: TextIO) -> Runtime:
     name = chosen.runtime or cluster.DEFAULT_RUNTIME
     runtimes = {
         read.name(document.value): document.value
-        for document in manifests.catalog(manifests.CATALOG)
+        for document in manifests.catalog()
         if document.value.get("kind") in names.RUNTIME_KINDS
     }
     if name not in runtimes:

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Final, TextIO
 
 import typer
 
-from trainyard_api import names
+from trainyard_api import names, places
+from trainyard_api.places import Site
 from trainyard_api.similar import hint
-from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import header as catalog_header
 from trainyard_platform.catalog import overlay, stack_runtimes
@@ -26,7 +26,6 @@ from trainyard_platform.errors import PlatformError
 
 from .. import on_demand
 from ..files import stackfile
-from ..files.manifests import CATALOG
 from ..on_demand import Listed
 from ..options import Printed
 from ..output import FINE, Output, write_json, write_table
@@ -86,21 +85,22 @@ class Entry:
         }
 
 
-def entries(folder: Path, stack: str | None = None) -> tuple[Entry, ...]:
+def entries(site: Site, stack: str | None = None) -> tuple[Entry, ...]:
     """The catalog by name: as in its files, or as a stack installs it. Raises `PlatformError`."""
-    files = {path.stem: path for path in folder.glob("*/*.yaml")}
+    files = {path.stem: path for path in site.catalog}
     return tuple(
         Entry(runtime, catalog_header.parse(files[runtime.name].read_text()), near_here(files[runtime.name]))
-        for runtime in of_stack(folder, stack)
+        for runtime in of_stack(site, stack)
     )
 
 
-def of_stack(folder: Path, stack: str | None = None) -> tuple[Runtime, ...]:
+def of_stack(site: Site, stack: str | None = None) -> tuple[Runtime, ...]:
     """The runtimes that a stack installs; without a stack, all, with their known digests."""
     if stack is None:
-        return catalog.every(folder)
+        return catalog.every(site.runtimes, site.beneath)
     settings = stackfile.read_as_pulumi(stack)
-    return stack_runtimes.load(folder, settings, Artifacts(settings.artifacts, folder.parent).registry)
+    registry = stackfile.artifacts(settings).registry
+    return stack_runtimes.load(site.runtimes, settings, registry, beneath=site.beneath)
 
 
 def run_list(
@@ -108,12 +108,13 @@ def run_list(
     stack: str | None = None,
     framework: str | None = None,
     output: Output = Output.TEXT,
-    folder: Path = CATALOG,
+    site: Site | None = None,
     out: TextIO | None = None,
 ) -> int:
     """Print the runtimes as a table or as JSON; returns the exit code. Raises as `entries`."""
     out = out or sys.stdout
-    matches = [entry for entry in entries(folder, stack) if framework in (None, entry.runtime.framework)]
+    every = entries(site or places.site_or_shipped(), stack)
+    matches = [entry for entry in every if framework in (None, entry.runtime.framework)]
     if output is Output.JSON:
         write_json([entry.document() for entry in matches], out)
         return FINE
@@ -134,12 +135,13 @@ def run_show(
     *,
     stack: str | None = None,
     output: Output = Output.TEXT,
-    folder: Path = CATALOG,
+    site: Site | None = None,
     out: TextIO | None = None,
 ) -> int:
     """Describe a runtime; returns the exit code. Raises as `entries`, and as `one_of`."""
     out = out or sys.stdout
-    entry = one_of(name, {entry.runtime.name: entry for entry in entries(folder, stack)})
+    every = entries(site or places.site_or_shipped(), stack)
+    entry = one_of(name, {entry.runtime.name: entry for entry in every})
     if output is Output.JSON:
         more = {
             "about": entry.header.about,
@@ -157,12 +159,12 @@ Stack = Annotated[str | None, typer.Option(help="As stacks/Pulumi.NAME.yaml inst
 
 def names_of(incomplete: str) -> list[str]:
     """Names of runtimes, for completion in a shell."""
-    return [path.stem for path in sorted(CATALOG.glob("*/*.yaml")) if path.stem.startswith(incomplete)]
+    return [path.stem for path in places.site_or_shipped().catalog if path.stem.startswith(incomplete)]
 
 
 def frameworks_of(incomplete: str) -> list[str]:
     """Names of frameworks, for completion in a shell."""
-    folders = sorted({path.parent.name for path in CATALOG.glob("*/*.yaml")})
+    folders = sorted({path.parent.name for path in places.site_or_shipped().catalog})
     return [name for name in folders if name.startswith(incomplete)]
 
 
@@ -178,7 +180,7 @@ def list_command(
 
     Example: trainyard runtimes list --framework torch
     """
-    raise typer.Exit(run_list(stack=stack, framework=framework, output=output, folder=CATALOG))
+    raise typer.Exit(run_list(stack=stack, framework=framework, output=output))
 
 
 @app.command(name="show")
@@ -191,12 +193,7 @@ def show_command(
 
     Example: trainyard runtimes show torch-checkpointed
     """
-    raise typer.Exit(run_show(name, stack=stack, output=output, folder=CATALOG))
-
-
-def file_of(folder: Path, runtime: Runtime) -> Path:
-    """Path of the runtime's file in a catalog."""
-    return folder / runtime.framework / f"{runtime.name}.yaml"
+    raise typer.Exit(run_show(name, stack=stack, output=output))
 
 
 def one_of(name: str, by_name: Mapping[str, Any]) -> Any:

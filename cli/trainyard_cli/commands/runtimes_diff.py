@@ -18,9 +18,10 @@ from typing import Annotated, Any, Final, TextIO
 import msgspec
 import typer
 
-from trainyard_api import names
+from trainyard_api import names, places
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
+from trainyard_api.places import Site
 from trainyard_api.similar import hint
 from trainyard_assist import offline
 from trainyard_kube.client import Client, NotFoundError
@@ -34,7 +35,6 @@ from trainyard_platform.errors import PlatformError
 from ..cluster import connection
 from ..files import stackfile
 from ..files.git import at_revision
-from ..files.manifests import CATALOG
 from ..options import Context, Kubeconfig, Printed
 from ..output import FINE, REFUSED, Output
 from .runtimes import Stack, names_of, of_stack
@@ -62,7 +62,7 @@ def run(
     kubeconfig: str | None = None,
     context: str | None = None,
     output: Output = Output.TEXT,
-    folder: Path = CATALOG,
+    site: Site | None = None,
     out: TextIO | None = None,
     err: TextIO | None = None,
 ) -> int:
@@ -74,11 +74,12 @@ def run(
         UserError: There is no such runtime, or the cluster or git could not be queried.
     """
     out, err = out or sys.stdout, err or sys.stderr
+    site = site or (places.site() if since or stack else places.site_or_shipped())
     if since is not None:
-        comparison = Comparison(_at(since, folder), _at(until, folder) if until else _forms(of_stack(folder)))
+        comparison = Comparison(_at(since, site), _at(until, site) if until else _forms(of_stack(site)))
     else:
         credentials = connection.of_stack(stackfile.cluster_of(stack), kubeconfig, context)
-        comparison = asyncio.run(_with_cluster(_forms(_expected(folder, stack)), credentials))
+        comparison = asyncio.run(_with_cluster(_forms(_expected(site, stack)), credentials))
     everything = {*comparison.before, *comparison.after}
     if missing := [name for name in runtimes if name not in everything]:
         there = f"(there are: {', '.join(sorted(everything))}){hint(missing[0], sorted(everything))}"
@@ -143,24 +144,23 @@ def command(
             kubeconfig=kubeconfig,
             context=context,
             output=output,
-            folder=CATALOG,
         )
     )
 
 
-def _expected(folder: Path, stack: str | None) -> Sequence[catalog.Runtime]:
+def _expected(site: Site, stack: str | None) -> Sequence[catalog.Runtime]:
     """The expected runtimes of a cluster: those of the stack, or of a stack without overlays."""
-    return of_stack(folder, stack) if stack else catalog.load(folder, {})
+    return of_stack(site, stack) if stack else catalog.load(site.runtimes, {}, beneath=site.beneath)
 
 
-def _at(revision: str, folder: Path) -> dict[str, Json]:
+def _at(revision: str, site: Site) -> dict[str, Json]:
     """The catalog of a revision."""
     with tempfile.TemporaryDirectory(prefix="trainyard-") as target:
-        [copy] = at_revision(revision, [folder], Path(target))
+        [copy] = at_revision(revision, [site.runtimes], Path(target))
         if not copy.is_dir():
             return {}
         try:
-            return _forms(of_stack(copy))
+            return _forms(catalog.every(copy, site.beneath))
         except PlatformError as error:
             raise PlatformError(f"at {revision}: {str(error).replace(f'{copy}/', '')}") from error
 

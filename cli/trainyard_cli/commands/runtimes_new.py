@@ -15,7 +15,9 @@ from typing import Annotated, Final, TextIO
 
 import typer
 
+from trainyard_api import places
 from trainyard_api.documents import Document, parse
+from trainyard_api.places import Site
 from trainyard_delivery import stack_names
 from trainyard_platform.artifacts import ImagePin
 from trainyard_platform.catalog import files as catalog
@@ -28,10 +30,8 @@ from trainyard_policies import exceptions, manifest
 from trainyard_policies.lint import granted
 
 from ..files import catalog_files, installs, stackfile
-from ..files.manifests import CATALOG
-from ..files.stackfile import STACKS
 from ..output import FINE
-from .runtimes import file_of, frameworks_of, names_of, near_here, one_of
+from .runtimes import frameworks_of, names_of, near_here, one_of
 from .verify import SANDBOX
 
 PLAIN: Final = "plain"
@@ -47,8 +47,7 @@ def run(
     image: str | None = None,
     with_exceptions: Sequence[str] = (),
     ask: Callable[[str], bool] = lambda _: False,
-    folder: Path = CATALOG,
-    stacks_folder: Path = STACKS,
+    site: Site | None = None,
     out: TextIO | None = None,
     err: TextIO | None = None,
 ) -> int:
@@ -61,21 +60,23 @@ def run(
         UserError: It cannot be written, or `verify` would refuse it on one of the stacks.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    runtimes = catalog.read_all(folder)
-    _require_new(name, framework, image, folder, runtimes)
+    site = site or places.site()
+    runtimes = catalog.read_all(site.runtimes, site.beneath)
+    files = {path.stem: path for path in site.catalog}
+    _require_new(name, framework, image, files)
     source = one_of(like or _first(framework, runtimes), runtimes)
     left_out = _left_out(source, with_exceptions, ask)
     text = catalog_new.text(
         source,
-        file_of(folder, source).read_text(encoding="utf-8"),
+        files[source.name].read_text(encoding="utf-8"),
         name=name,
         framework=framework,
         purpose=purpose,
         image=image,
         without=[f"{exceptions.PREFIX}{rule}" for rule in left_out],
     )
-    path = folder / framework / f"{name}.yaml"
-    unfit = _require_verified(path, text, left_out, folder, stacks_folder)
+    path = site.runtimes / framework / f"{name}.yaml"
+    unfit = _require_verified(path, text, left_out, site)
     _write(path, text)
     print(near_here(path), file=out)
     for line in (*_copied(source, name, left_out), *unfit):
@@ -134,7 +135,6 @@ def command(
             image=image,
             with_exceptions=with_exception or (),
             ask=lambda question: sys.stdin.isatty() and typer.confirm(question, err=True),
-            folder=CATALOG,
         )
     )
 
@@ -167,23 +167,19 @@ def _copied(source: Runtime, name: str, left_out: Sequence[str]) -> Iterator[str
         yield f"Unlike {source.name}, it makes no exception from {rule}: --with-exception {rule} copies it."
 
 
-def _require_new(
-    name: str, framework: str, image: str | None, folder: Path, runtimes: Mapping[str, Runtime]
-) -> None:
+def _require_new(name: str, framework: str, image: str | None, files: Mapping[str, Path]) -> None:
     for word, kind in ((name, "a runtime"), (framework, "a framework")):
         if not _NAME.fullmatch(word):
             raise PlatformError(
                 f"{word!r} cannot name {kind}: use at most 63 lowercase letters, digits, '-' and '.'"
             )
-    if name in runtimes:
-        raise PlatformError(f"{near_here(file_of(folder, runtimes[name]))} exists already: names are unique")
+    if name in files:
+        raise PlatformError(f"{near_here(files[name])} exists already: names are unique")
     if image is not None and not re.fullmatch(IMAGE, image):
         raise PlatformError(f"--image {image}: must name its registry and its tag or digest")
 
 
-def _require_verified(
-    path: Path, text: str, left_out: Sequence[str], folder: Path, stacks_folder: Path
-) -> Sequence[str]:
+def _require_verified(path: Path, text: str, left_out: Sequence[str], site: Site) -> Sequence[str]:
     """Refuse a file that `verify` would, except for rules from which an exception was left out.
 
     Returns what is left to say in stack files: a stack can leave out a runtime only once it is there.
@@ -196,8 +192,8 @@ def _require_verified(
     if not lines:
         runtime = Runtime(name=path.stem, framework=path.parent.name, manifest=dict(documents[0].value))
         examples = catalog_files.example(path, text)
-        pins = catalog_images.load(folder)
-        refused, unfit = _refused(runtime, examples, left_out, pins, stacks_folder)
+        pins = catalog_images.load(site.runtimes, site.beneath)
+        refused, unfit = _refused(runtime, examples, left_out, pins, site.stacks)
         lines = [f"{sentence} (on {', '.join(stacks)})" for sentence, stacks in refused.items()]
     if lines:
         headline = f"{near_here(path)} is not written, because verify would refuse it:"

@@ -14,12 +14,11 @@ from typing import Annotated, TextIO
 
 import typer
 
-from trainyard_api import similar
+from trainyard_api import places, similar
 from trainyard_api.errors import UserError
 from trainyard_delivery import stack_names
 
 from ..files.git import changes
-from ..files.stackfile import STACKS
 from ..output import FINE
 
 
@@ -27,7 +26,7 @@ def run(
     *,
     since: str | None = None,
     without: Sequence[str] = (),
-    folder: Path = STACKS,
+    folder: Path | None = None,
     out: TextIO | None = None,
 ) -> int:
     """Print the names of the stacks as a JSON list on one line; returns the exit code.
@@ -37,7 +36,7 @@ def run(
     Raises:
         UserError: There is a problem with a stack file, a name or git.
     """
-    names = stack_names.stacks(folder)
+    names = stack_names.stacks(folder or places.site().stacks)
     for name in without:
         _require(name, names)
     chosen = [name for name in names if name not in without]
@@ -60,7 +59,7 @@ def command(
 ) -> None:
     """Print the stacks, or those that a change affects, as JSON.
 
-    They are those of this clone.
+    They are those of the site that the current folder is in.
     """
     raise typer.Exit(run(since=since, without=without or ()))
 

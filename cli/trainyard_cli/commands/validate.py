@@ -20,7 +20,7 @@ from trainyard_assist import validate as core
 from trainyard_assist.offline import DEFAULT_NAMESPACE
 
 from ..files import manifests
-from ..files.manifests import CATALOG, read
+from ..files.manifests import read
 from ..options import DefaultNamespace, Files
 from ..output import FINE, REFUSED
 
@@ -33,7 +33,7 @@ _NOT_TRIED: Final = (
 def run(
     files: Sequence[Path],
     *,
-    catalog: Path = CATALOG,
+    catalog: Path | None = None,
     namespace: str = DEFAULT_NAMESPACE,
     out: TextIO | None = None,
     err: TextIO | None = None,

@@ -19,9 +19,11 @@ from typing import Annotated, Final, TextIO
 
 import typer
 
+from trainyard_api import places
 from trainyard_api.documents import Document, DocumentError, Position, parse
+from trainyard_api.places import Site
 from trainyard_delivery import replacements, stack_names
-from trainyard_platform.artifacts import Artifacts, ImagePin
+from trainyard_platform.artifacts import ImagePin
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import images as catalog_images
 from trainyard_platform.catalog import stack_runtimes
@@ -37,8 +39,6 @@ from trainyard_policies.rule import Finding, Level
 from trainyard_policies.settings import Policies
 
 from ..files import catalog_files, causes, git, installs, stackfile
-from ..files.manifests import CATALOG
-from ..files.stackfile import PROJECT, STACKS
 from ..output import FINE, REFUSED
 from .lint import Format, near, root
 
@@ -53,8 +53,7 @@ def run(
     since: str | None = None,
     style: Format = Format.TEXT,
     advice: bool = False,
-    catalog_folder: Path = CATALOG,
-    stacks_folder: Path = STACKS,
+    site: Site | None = None,
     today: date | None = None,
     out: TextIO | None = None,
     err: TextIO | None = None,
@@ -69,16 +68,15 @@ def run(
     the runtimes that come with the catalog: it is one line, unless `advice` asks for all of it.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    result, unsound = look(
-        since=since, catalog_folder=catalog_folder, stacks_folder=stacks_folder, today=today
-    )
+    site = site or places.site()
+    result, unsound = look(since=since, site=site, today=today)
     shown = result
     if style is Format.TEXT:
         shown = replace(
             result, entries=tuple(sorted(result.entries, key=lambda entry: entry.violation.refuses))
         )
         if since is None and not advice:
-            shown, line = _folded(shown, stacks_folder)
+            shown, line = _folded(shown, site.stacks)
             out.write(line)
     out.write(formats.FORMATS[style](shown, root()))
     print(summary(result), file=err)
@@ -90,22 +88,22 @@ def run(
 def look(
     *,
     since: str | None = None,
-    catalog_folder: Path = CATALOG,
-    stacks_folder: Path = STACKS,
+    site: Site | None = None,
     today: date | None = None,
 ) -> tuple[Report, bool]:
     """Errors in the stacks and the catalog, and whether a broken file prevented the check of the rules.
 
-    A finding that a stack causes is reported at its file. With `since`, advice about files
-    that have not changed since is left out. Raises `CannotLintError`, `GitError` or
-    `PlatformError` if git or the folders could not be read.
+    A finding that a stack causes is reported at its file. Advice is left out where it is about a file that
+    comes with Trainyard and, with `since`, about one that has not changed since. Raises `CannotLintError`,
+    `GitError`, `PlaceError` or `PlatformError` if git or the folders could not be read.
     """
-    names = [name for name in stack_names.stacks(stacks_folder) if name != SANDBOX]
-    paths = linted.find([near(path) for path in sorted(catalog_folder.glob("*/*.yaml"))])
-    everything = [*paths, *(near(stacks_folder / f"Pulumi.{name}.yaml") for name in names)]
+    site = site or places.site()
+    names = [name for name in stack_names.stacks(site.stacks) if name != SANDBOX]
+    paths = linted.find([near(path) for path in site.catalog])
+    everything = [*paths, *(near(site.stacks / f"Pulumi.{name}.yaml") for name in names)]
     changed = frozenset(map(str, () if since is None else git.touched(everything, since)))
-    entries, stacks = _stacks(names, stacks_folder)
-    before = {} if since is None else stackfile.earlier(stacks, since, stacks_folder)
+    entries, stacks = _stacks(names, site.stacks)
+    before = {} if since is None else stackfile.earlier(stacks, since, site.stacks)
     files: dict[str, tuple[Document, ...]] = {}
     for path in paths:
         namesakes = [other for other in paths if other.name == path.name and other != path]
@@ -114,16 +112,20 @@ def look(
         files[path.stem] = documents
     unsound = any(not documents for documents in files.values())
     if not unsound:
-        every = _Stacks(stacks, stacks_folder, changed, before)
-        entries += _rules(files, every, catalog_folder, today or date.today())
-    entries += _replaced(stacks, before, stacks_folder)
+        every = _Stacks(stacks, site, changed, before)
+        entries += _rules(files, every, today or date.today())
+    entries += _replaced(stacks, before, site.stacks)
+    open_to_advice = {str(path) for path in everything if not _shipped(path, site)}
     entries = [
-        entry for entry in entries if entry.violation.refuses or since is None or entry.source in changed
+        entry
+        for entry in entries
+        if entry.violation.refuses
+        or (entry.source in open_to_advice and (since is None or entry.source in changed))
     ]
     return Report((), len(paths), len(names)).with_entries(entries), unsound
 
 
-def refusals(stack: str, *, catalog_folder: Path = CATALOG, today: date | None = None) -> list[str]:
+def refusals(stack: str, *, site: Site | None = None, today: date | None = None) -> list[str]:
     """A sentence for each place where the rules refuse a runtime of a stack, as the policy pack would.
 
     Reads the stack as Pulumi does. What the pack would repair is left out.
@@ -131,9 +133,10 @@ def refusals(stack: str, *, catalog_folder: Path = CATALOG, today: date | None =
     Raises:
         UserError: The stack file or a runtime is invalid.
     """
-    settings, today = stackfile.read_as_pulumi(stack), today or date.today()
-    runtimes, pins = _installed(settings, catalog_folder)
-    paths = {path.stem: near(path) for path in catalog_folder.glob("*/*.yaml")}
+    site, today = site or places.site(), today or date.today()
+    settings = stackfile.read_as_pulumi(stack)
+    runtimes, pins = _installed(settings, site)
+    paths = {path.stem: near(path) for path in site.catalog}
     files = {
         name: parse(linted.read(path), str(path))
         for name, path in paths.items()
@@ -233,21 +236,25 @@ class _Stacks:
     """The stacks by name, and what the change does to them."""
 
     settings: Mapping[str, StackSettings]
-    folder: Path
+    site: Site
     changed: Collection[str]
     before: Mapping[str, StackSettings]
 
 
-def _rules(
-    files: Mapping[str, Sequence[Document]], stacks: _Stacks, catalog_folder: Path, today: date
-) -> list[Entry]:
+def _shipped(path: Path, site: Site) -> bool:
+    """Whether the file comes with Trainyard: the site cannot follow advice about it."""
+    return site.beneath is not None and path.is_relative_to(site.beneath)
+
+
+def _rules(files: Mapping[str, Sequence[Document]], stacks: _Stacks, today: date) -> list[Entry]:
     """Findings about each stack's runtimes, as it installs them; each once, with the stacks named."""
     findings: dict[tuple[object, ...], tuple[Entry, list[str]]] = {}
     entries = []
+    site, folder = stacks.site, stacks.site.stacks
     for name, settings in stacks.settings.items():
-        file = near(stacks.folder / f"Pulumi.{name}.yaml")
+        file = near(folder / f"Pulumi.{name}.yaml")
         try:
-            runtimes, pins = _installed(settings, catalog_folder)
+            runtimes, pins = _installed(settings, site)
         except PlatformError as error:
             entries.append(_entry(file, stackfile.line(file, str(error)), str(error)))
             continue
@@ -258,7 +265,7 @@ def _rules(
         entries += of_the_stack
         lines = {entry.position.line for entry in of_the_stack}
         entries += [
-            _advice(name, stacks.folder, f"{place}: {sentence}")
+            _advice(name, folder, f"{place}: {sentence}")
             for place, sentence in settings.advice().items()
             if stack.line(place) not in lines
         ]
@@ -276,13 +283,11 @@ def _rules(
     return [*entries, *(_on(entry, names, len(stacks.settings)) for entry, names in findings.values())]
 
 
-def _installed(
-    settings: StackSettings, catalog_folder: Path
-) -> tuple[Sequence[Runtime], Mapping[str, ImagePin]]:
+def _installed(settings: StackSettings, site: Site) -> tuple[Sequence[Runtime], Mapping[str, ImagePin]]:
     """The runtimes as a stack installs them, and the digests of their images; raises `PlatformError`."""
-    registry = Artifacts(settings.artifacts, PROJECT).registry
-    pins = catalog_images.load(catalog_folder)
-    return stack_runtimes.load(catalog_folder, settings, registry), pins
+    registry = stackfile.artifacts(settings).registry
+    pins = catalog_images.load(site.runtimes, site.beneath)
+    return stack_runtimes.load(site.runtimes, settings, registry, beneath=site.beneath), pins
 
 
 def _findings(
@@ -292,7 +297,7 @@ def _findings(
     today: date,
 ) -> list[Entry]:
     """What the rules say of a stack's runtimes, and what they refuse in the TrainJobs of their headers."""
-    registry, policies = Artifacts(settings.artifacts, PROJECT).registry, settings.rules
+    registry, policies = stackfile.artifacts(settings).registry, settings.rules
     installed = [replace(files[runtime.name][0], value=runtime.manifest) for runtime in runtimes]
     entries = list(report.of(installed, today, policies).entries)
     for runtime in runtimes:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import date
 
 from trainyard_api.documents import Document
-from trainyard_platform.artifacts import Artifacts, ImagePin
+from trainyard_platform.artifacts import ImagePin
 from trainyard_platform.catalog import stack_runtimes
 from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.catalog.images import Images
@@ -20,7 +20,7 @@ from trainyard_policies import engine
 from trainyard_policies.engine import Violation
 from trainyard_policies.settings import Policies
 
-from .stackfile import PROJECT
+from . import stackfile
 
 
 class NotInstalledError(Exception):
@@ -50,7 +50,7 @@ def violations(
         NotInstalledError: The stack leaves it out.
         PlatformError: The runtime does not fit the stack.
     """
-    registry = Artifacts(settings.artifacts, PROJECT).registry
+    registry = stackfile.artifacts(settings).registry
     installed = stack_runtimes.adapt(runtime, settings, Images(pins, registry))
     if installed is None:
         raise NotInstalledError(runtime.name)

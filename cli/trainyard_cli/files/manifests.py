@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
 
-from trainyard_api import documents
+from trainyard_api import documents, places
 from trainyard_api.errors import UserError
-
-CATALOG: Final = Path(__file__).resolve().parents[3] / "runtimes"
-"""The catalog of the clone that this package runs from."""
 
 
 def read(files: Iterable[Path]) -> list[documents.Document]:
@@ -31,6 +27,12 @@ def read(files: Iterable[Path]) -> list[documents.Document]:
     return given
 
 
-def catalog(folder: Path) -> list[documents.Document]:
-    """The documents of a catalog; raises like `read`."""
+def catalog(folder: Path | None = None) -> list[documents.Document]:
+    """The documents of a catalog; raises like `read`.
+
+    Args:
+        folder: Where it is; None: that of the site, or outside of one that which comes with Trainyard.
+    """
+    if folder is None:
+        return read(places.site_or_shipped().catalog)
     return read(sorted(folder.rglob("*.yaml")))

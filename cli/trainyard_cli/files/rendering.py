@@ -14,9 +14,10 @@ from typing import Any, Final
 
 import yaml
 
+from trainyard_api import places
 from trainyard_platform.errors import PlatformError
 
-from .stackfile import OURS, PROJECT, RENDER_TO
+from .stackfile import OURS, RENDER_TO
 
 _LAST_LINES: Final = 30
 
@@ -40,7 +41,8 @@ def state(stack: str, file: Path, folder: Path) -> Mapping[str, Any]:
     copy = folder / f"Pulumi.{stack}.yaml"
     # Without the salt or the key of the real state, and without what they encrypt.
     copy.write_text(yaml.safe_dump({"config": config}), encoding="utf-8")
-    project = yaml.safe_load((PROJECT / "Pulumi.yaml").read_text(encoding="utf-8"))
+    root = places.site().root
+    project = yaml.safe_load((root / places.PROJECT_FILE).read_text(encoding="utf-8"))
     (folder / "Pulumi.yaml").write_text(yaml.safe_dump({"name": project["name"], "runtime": "python"}))
     (folder / "backend").mkdir()
     environment = {
@@ -57,7 +59,7 @@ def state(stack: str, file: Path, folder: Path) -> Mapping[str, Any]:
         environment.pop(name, None)
     # In a project of its own: `stack init` would write into git's stack file.
     _pulumi(["stack", "init", stack], environment, folder)
-    _pulumi(["up", "--stack", stack, "--yes", "--skip-preview", "--suppress-progress"], environment, PROJECT)
+    _pulumi(["up", "--stack", stack, "--yes", "--skip-preview", "--suppress-progress"], environment, root)
     return _exported(stack, environment)
 
 
@@ -68,7 +70,7 @@ def rolled_out(stack: str) -> Mapping[str, Any]:
 
 def _exported(stack: str, environment: Mapping[str, str]) -> Mapping[str, Any]:
     exported: Mapping[str, Any] = json.loads(
-        _pulumi(["stack", "export", "--stack", stack], environment, PROJECT)
+        _pulumi(["stack", "export", "--stack", stack], environment, places.site().root)
     )
     return exported
 

@@ -15,19 +15,17 @@ from typing import Any, Final
 
 import yaml
 
+from trainyard_api import places
 from trainyard_api.documents import DocumentError
 from trainyard_api.similar import hint
-from trainyard_platform import versions, yamlfile
+from trainyard_platform import versions
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack import settings
 from trainyard_platform.stack.settings import Cluster, InvalidStackError, StackSettings
 
 from .git import at_revision, left
-from .manifests import CATALOG
 
-PROJECT: Final = CATALOG.parent
-STACKS: Final = PROJECT / "stacks"
 _FILE_VARIABLE: Final = "PULUMI_OPTION_CONFIG_FILE"
 """The variable by which others, such as a sandbox, have Pulumi read the stack file elsewhere."""
 _PULUMIS: Final = ("config", "encryptedkey", "encryptionsalt", "environment", "secretsprovider")
@@ -50,13 +48,13 @@ _AsPulumi.yaml_implicit_resolvers = {
 _AsPulumi.add_implicit_resolver(_BOOL, re.compile(r"true|True|TRUE|false|False|FALSE"), list("tTfF"))
 
 
-def read(name: str, folder: Path = STACKS) -> StackSettings:
+def read(name: str, folder: Path) -> StackSettings:
     """The content of `Pulumi.<name>.yaml`; raises `PlatformError`, with `file:line: ...` for each mistake."""
     return _read(name, folder / f"Pulumi.{name}.yaml")
 
 
 def read_as_pulumi(name: str) -> StackSettings:
-    """The content of the file from which Pulumi reads the stack; raises as `read`."""
+    """The content of the file from which Pulumi reads the stack; raises as `read`, and as `places.site`."""
     return _read(name, file_of(name))
 
 
@@ -67,10 +65,10 @@ def cluster_of(name: str | None) -> Cluster:
 
 def file_of(name: str) -> Path:
     """The file from which Pulumi reads the stack."""
-    return Path(os.environ.get(_FILE_VARIABLE) or STACKS / f"Pulumi.{name}.yaml")
+    return Path(os.environ.get(_FILE_VARIABLE) or places.site().stacks / f"Pulumi.{name}.yaml")
 
 
-def earlier(names: Iterable[str], since: str, folder: Path = STACKS) -> dict[str, StackSettings]:
+def earlier(names: Iterable[str], since: str, folder: Path) -> dict[str, StackSettings]:
     """The stacks as they were where this branch left `since`, without those that are new or were wrong.
 
     Raises `GitError` if git cannot tell.
@@ -84,6 +82,14 @@ def earlier(names: Iterable[str], since: str, folder: Path = STACKS) -> dict[str
     return settings_of
 
 
+def artifacts(stack: StackSettings) -> Artifacts:
+    """What a stack gets from others; relative folders start at the site, or else at the current folder."""
+    try:
+        return Artifacts(stack.artifacts, places.site().root)
+    except places.NoSiteError:
+        return Artifacts(stack.artifacts, Path.cwd())
+
+
 def line(file: Path, sentence: str) -> int:
     """The line of a stack file that a sentence is about, by the place that it begins with."""
     text = file.read_text(encoding="utf-8")
@@ -91,7 +97,7 @@ def line(file: Path, sentence: str) -> int:
 
 
 def _read(name: str, path: Path) -> StackSettings:
-    shown = yamlfile.display(path)
+    shown = places.shown(path)
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -108,7 +114,7 @@ def _read(name: str, path: Path) -> StackSettings:
         raise PlatformError("\n".join(problems))
     try:
         stack = settings.of(value["config"][settings.CONFIG_KEY], name)
-        versions.check(stack, Artifacts(stack.artifacts, PROJECT), name)
+        versions.check(stack, artifacts(stack), name)
         return stack
     except InvalidStackError as error:
         sentences: dict[tuple[int, str], str] = {}

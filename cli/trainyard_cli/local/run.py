@@ -115,7 +115,7 @@ def _children(trainjob: Json, runtime: Json | None, namespace: str) -> Sequence[
         for source, value in (("runtime", runtime), ("TrainJob", trainjob))
         if value
     ]
-    return render(given, manifests.catalog(manifests.CATALOG) if runtime is None else (), namespace=namespace)
+    return render(given, manifests.catalog() if runtime is None else (), namespace=namespace)
 
 
 def _require_programs(local: Plan, workspace: Path, shell: Mapping[str, str]) -> None:

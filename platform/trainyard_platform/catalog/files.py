@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from trainyard_api import names
+from trainyard_api import names, places
 from trainyard_api.similar import hint
 
 from .. import yamlfile
@@ -38,7 +38,11 @@ class Runtime:
 
 
 def load(
-    folder: Path, changes: Mapping[str, RuntimeOverlay], registry: Callable[[str], str] = str
+    folder: Path,
+    changes: Mapping[str, RuntimeOverlay],
+    registry: Callable[[str], str] = str,
+    *,
+    beneath: Path | None = None,
 ) -> tuple[Runtime, ...]:
     """Every runtime of the catalog that the stack installs, sorted by name, with the stack's changes.
 
@@ -46,15 +50,16 @@ def load(
         folder: The catalog.
         changes: What the stack changes, by name of the runtime.
         registry: Where the stack takes an image from (`Artifacts.registry`).
+        beneath: The catalog that this one comes on top of (`places.catalog`).
     """
-    runtimes = read_all(folder)
+    runtimes = read_all(folder, beneath)
     for name in changes:
         if name not in runtimes:
             raise PlatformError(
                 f"{CONFIG_KEY}.runtimes.{name}: the catalog has no such runtime "
                 f"(it has: {', '.join(sorted(runtimes))}){hint(name, runtimes)}"
             )
-    images = Images(catalog_images.load(folder), registry)
+    images = Images(catalog_images.load(folder, beneath), registry)
     stack_changes = {name: changes.get(name, RuntimeOverlay()) for name in sorted(runtimes)}
     return tuple(
         adapt(runtimes[name], change, images)
@@ -63,10 +68,11 @@ def load(
     )
 
 
-def every(folder: Path) -> tuple[Runtime, ...]:
+def every(folder: Path, beneath: Path | None = None) -> tuple[Runtime, ...]:
     """Every runtime of the catalog, optional ones too, sorted by name, as its file has it."""
-    images = Images(catalog_images.load(folder))
-    return tuple(adapt(runtime, RuntimeOverlay(), images) for _, runtime in sorted(read_all(folder).items()))
+    images = Images(catalog_images.load(folder, beneath))
+    runtimes = sorted(read_all(folder, beneath).items())
+    return tuple(adapt(runtime, RuntimeOverlay(), images) for _, runtime in runtimes)
 
 
 def installed(manifest: Mapping[str, Any], change: RuntimeOverlay | None) -> bool:
@@ -77,16 +83,16 @@ def installed(manifest: Mapping[str, Any], change: RuntimeOverlay | None) -> boo
     return not (isinstance(annotations, Mapping) and annotations.get(names.OPTIONAL_ANNOTATION) == "true")
 
 
-def read_all(folder: Path) -> dict[str, Runtime]:
-    """Every runtime of the catalog by name, as its file has it."""
-    files = sorted(folder.glob("*/*.yaml"))
+def read_all(folder: Path, beneath: Path | None = None) -> dict[str, Runtime]:
+    """Every runtime of the catalog by name, as its file has it; arguments as `places.catalog` has them."""
+    files = places.catalog(folder, beneath)
     if not files:
-        raise PlatformError(f"{yamlfile.display(folder)}: the catalog holds no <framework>/<name>.yaml")
+        raise PlatformError(f"{places.shown(folder)}: the catalog holds no <framework>/<name>.yaml")
     runtimes: dict[str, Runtime] = {}
-    paths: dict[str, Path] = {}
+    first: dict[str, Path] = {}
     for path in files:
-        namesake = paths.setdefault(path.stem, path)
-        runtimes[path.stem] = read(path, "" if namesake == path else yamlfile.display(namesake))
+        namesake = first.setdefault(path.stem, path)
+        runtimes[path.stem] = read(path, "" if namesake == path else places.shown(namesake))
     return runtimes
 
 

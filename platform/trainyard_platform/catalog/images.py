@@ -46,9 +46,18 @@ class Images:
         return {image: pin.digest for image, pin in self.pins.items() if pin.digest}
 
 
-def load(folder: Path) -> dict[str, ImagePin]:
-    """The pins of a catalog by `name:tag`; none without the file. Raises `PlatformError` with its place."""
-    path = folder / FILE
+def load(folder: Path, beneath: Path | None = None) -> dict[str, ImagePin]:
+    """The pins of a catalog by `name:tag`; none without the file. Raises `PlatformError` with its place.
+
+    Args:
+        folder: The catalog, or a site's part of it.
+        beneath: The catalog that the site's comes on top of. The two lists become one; of an image that both
+            have, the site's entry counts.
+    """
+    return {**({} if beneath is None else load(beneath)), **_listed(folder / FILE)}
+
+
+def _listed(path: Path) -> dict[str, ImagePin]:
     if not path.exists():
         return {}
     file = yamlfile.load(path)

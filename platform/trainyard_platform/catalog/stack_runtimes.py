@@ -15,6 +15,8 @@ def load(
     stack: StackSettings,
     registry: Callable[[str], str],
     log: Callable[[str], object] = lambda _: None,
+    *,
+    beneath: Path | None = None,
 ) -> tuple[Runtime, ...]:
     """The runtimes of the catalog in `folder` that this stack installs, with all its changes.
 
@@ -25,11 +27,12 @@ def load(
         stack: The stack's settings.
         registry: Where the stack takes an image from (`Artifacts.registry`).
         log: Gets a line about each runtime that is left out.
+        beneath: The catalog that this one comes on top of (`places.catalog`).
 
     Raises:
         PlatformError: If a runtime does not fit the stack.
     """
-    runtimes = list(files.load(folder, stack.runtimes, registry))
+    runtimes = list(files.load(folder, stack.runtimes, registry, beneath=beneath))
     if not stack.data_cache.enabled:
         runtimes, left_out = equipment.without_cache(runtimes)
         for name in left_out:

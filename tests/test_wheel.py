@@ -1,0 +1,132 @@
+"""The wheel alone: installed without a clone, it does all that a site needs."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MOST: int = 15 << 20
+"""Bytes of the wheel without the sandbox's Go modules."""
+LOCKS = ("cli", "platform", "policies")
+OUTSIDE = ("PYTHONPATH", "VIRTUAL_ENV", "PULUMI_OPTION_CONFIG_FILE", "KUBECONFIG")
+STACK = """# yaml-language-server: $schema=schema.json
+config:
+  trainyard:platform:
+    operator: {image: "docker.io/trainyard/operator:0.1.0"}
+"""
+
+
+def run(command: list[str | Path], folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name not in OUTSIDE}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    build: list[str | Path] = [
+        Path(sys.executable).parent / "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        folder,
+    ]
+    done = run(build, ROOT)
+    assert done.returncode == 0, done.stderr
+    [path] = folder.glob("trainyard-*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def trainyard(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command of a fresh environment: the wheel, and what the locks say it needs."""
+    folder = tmp_path_factory.mktemp("environment")
+    made = run([sys.executable, "-m", "venv", folder], folder)
+    assert made.returncode == 0, made.stderr
+    pip: list[str | Path] = [folder / "bin" / "pip", "install", "--quiet", "--no-compile", "--retries", "10"]
+    for name in LOCKS:
+        lock = ROOT / "requirements" / f"{name}.txt"
+        done = run([*pip, "--no-deps", "--require-hashes", "-r", lock], folder)
+        assert done.returncode == 0, done.stderr
+    # With its own requirements, so that what it lacks of them shows.
+    done = run([*pip, f"trainyard[site] @ {wheel.as_uri()}"], folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "bin" / "trainyard"
+
+
+@pytest.mark.long
+def test_it_is_small(wheel: Path) -> None:
+    with ZipFile(wheel) as archive:
+        held = [entry for entry in archive.infolist() if "/sandbox/toolchain/" not in entry.filename]
+    assert sum(entry.compress_size for entry in held) < MOST
+    assert [entry.filename for entry in held if "__pycache__" in entry.filename] == []
+
+
+@pytest.mark.long
+def test_in_a_sites_folder_it_does_without_a_clone_what_needs_no_cluster(
+    trainyard: Path, tmp_path: Path
+) -> None:
+    site = tmp_path / "acme"
+    (site / "runtimes").mkdir(parents=True)
+    (site / "stacks").mkdir()
+    (site / "Pulumi.yaml").write_text("name: acme\nruntime: python\nmain: program/\nstackConfigDir: stacks\n")
+    (site / "stacks" / "Pulumi.prod.yaml").write_text(STACK)
+    job = tmp_path / "job.yaml"
+    job.write_text((ROOT / "examples" / "digits" / "trainjob.yaml").read_text())
+    commands = {
+        "verify": ("", "27 runtimes on 1 stacks: 0 mandatory, 0 advisory, 0 excepted\n"),
+        "lint": ("", "0 runtimes and TrainJobs, 0 other objects: 0 mandatory, 0 advisory, 0 excepted\n"),
+        "stacks": ('["prod"]\n', ""),
+        "--version": ("trainyard 0.1.0\n", ""),
+    }
+    for arguments, expected in commands.items():
+        done = run([trainyard, *arguments.split()], site)
+        assert (done.returncode, (done.stdout, done.stderr)) == (0, expected), arguments
+    for arguments, word in {
+        "runtimes list --stack prod": "torch-distributed",
+        "runtimes new ours --framework torch --for Ours.": "runtimes/torch/ours.yaml",
+        "runtimes show ours": "file:      runtimes/torch/ours.yaml",
+        f"render -f {job}": "kind: JobSet",
+        f"validate -f {job}": '"errors": []',
+        f"migrate {job}": "kind: TrainJob",
+        "sandbox status --help": "Usage",
+    }.items():
+        done = run([trainyard, *arguments.split()], site)
+        assert (done.returncode, word in done.stdout) == (0, True), (arguments, done.stdout, done.stderr)
+    for arguments, sentence in {
+        "preview --stack none": "stacks/Pulumi.none.yaml:1: No such file or directory\n",
+        "drift --stack none": "stacks/Pulumi.none.yaml:1: No such file or directory\n",
+        "operator run": "The Python package prometheus_client is missing, which only some commands need",
+    }.items():
+        done = run([trainyard, *arguments.split()], site)
+        assert (done.returncode, done.stderr[: len(sentence)]) == (2, sentence), (arguments, done.stderr)
+
+
+@pytest.mark.long
+def test_outside_of_a_site_it_says_so(trainyard: Path, tmp_path: Path) -> None:
+    sentence = (
+        f"{tmp_path}: is in no site, for neither it nor a folder above it has a Pulumi.yaml. Change into "
+        "your site's folder, or make a site: trainyard init DIR\n"
+    )
+    for arguments in ("verify", "sandbox status"):
+        done = run([trainyard, *arguments.split()], tmp_path)
+        assert (done.returncode, done.stderr) == (2, sentence), arguments
+
+
+@pytest.mark.long
+def test_its_images_are_those_that_a_clone_builds(trainyard: Path, tmp_path: Path) -> None:
+    """So a bundle of one serves the other."""
+    code = (
+        "from trainyard_sandbox.images import Images; from trainyard_sandbox.toolchain import Toolchain\n"
+        "listed = Images.read(Toolchain([]))\n"
+        "plain = [i for i in listed.images if not (i.binaries or i.artifacts)]\n"
+        "print({i.name: i.key(listed.bases, listed.toolchain) for i in plain})"
+    )
+    of_the_wheel = run([trainyard.with_name("python"), "-P", "-c", code], tmp_path)
+    of_the_clone = run([sys.executable, "-P", "-c", code], tmp_path)
+    assert of_the_wheel.stdout == of_the_clone.stdout != "", of_the_wheel.stderr
