@@ -1,62 +1,31 @@
 """The wheel alone: installed without a clone, it does all that a site needs."""
 
-import os
-import subprocess
+import json
+import re
 import sys
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
+from tests.support import wheels
+from tests.support.wheels import run
+
 ROOT = Path(__file__).parents[1]
 MOST: int = 15 << 20
 """Bytes of the wheel without the sandbox's Go modules."""
-LOCKS = ("cli", "platform", "policies")
-OUTSIDE = ("PYTHONPATH", "VIRTUAL_ENV", "PULUMI_OPTION_CONFIG_FILE", "KUBECONFIG")
-STACK = """# yaml-language-server: $schema=schema.json
-config:
-  trainyard:platform:
-    operator: {image: "docker.io/trainyard/operator:0.1.0"}
-"""
-
-
-def run(command: list[str | Path], folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if name not in OUTSIDE}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+GUIDE = (ROOT / "docs" / "write-a-policy.md").read_text().partition("## A rule of your own")[2]
+[RULE, *_] = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    build: list[str | Path] = [
-        Path(sys.executable).parent / "hatchling",
-        "build",
-        "--target",
-        "wheel",
-        "--directory",
-        folder,
-    ]
-    done = run(build, ROOT)
-    assert done.returncode == 0, done.stderr
-    [path] = folder.glob("trainyard-*.whl")
-    return path
+    return wheels.built(tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")
 def trainyard(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The command of a fresh environment: the wheel, and what the locks say it needs."""
-    folder = tmp_path_factory.mktemp("environment")
-    made = run([sys.executable, "-m", "venv", folder], folder)
-    assert made.returncode == 0, made.stderr
-    pip: list[str | Path] = [folder / "bin" / "pip", "install", "--quiet", "--no-compile", "--retries", "10"]
-    for name in LOCKS:
-        lock = ROOT / "requirements" / f"{name}.txt"
-        done = run([*pip, "--no-deps", "--require-hashes", "-r", lock], folder)
-        assert done.returncode == 0, done.stderr
-    # With its own requirements, so that what it lacks of them shows.
-    done = run([*pip, f"trainyard[site] @ {wheel.as_uri()}"], folder)
-    assert done.returncode == 0, done.stderr
-    return folder / "bin" / "trainyard"
+    return wheels.installed(wheel, tmp_path_factory.mktemp("environment"))
 
 
 @pytest.mark.long
@@ -71,11 +40,7 @@ def test_it_is_small(wheel: Path) -> None:
 def test_in_a_sites_folder_it_does_without_a_clone_what_needs_no_cluster(
     trainyard: Path, tmp_path: Path
 ) -> None:
-    site = tmp_path / "acme"
-    (site / "runtimes").mkdir(parents=True)
-    (site / "stacks").mkdir()
-    (site / "Pulumi.yaml").write_text("name: acme\nruntime: python\nmain: program/\nstackConfigDir: stacks\n")
-    (site / "stacks" / "Pulumi.prod.yaml").write_text(STACK)
+    site = wheels.site(trainyard, tmp_path / "acme", "onprem")
     job = tmp_path / "job.yaml"
     job.write_text((ROOT / "examples" / "digits" / "trainjob.yaml").read_text())
     commands = {
@@ -98,6 +63,10 @@ def test_in_a_sites_folder_it_does_without_a_clone_what_needs_no_cluster(
     }.items():
         done = run([trainyard, *arguments.split()], site)
         assert (done.returncode, word in done.stdout) == (0, True), (arguments, done.stdout, done.stderr)
+    (site / "policies" / "site" / "cost_center.py").write_text(RULE)
+    done = run(["make", "--no-print-directory", "verify", "FORMAT=json"], site)
+    found = {(one["rule"], one["file"]) for one in json.loads(done.stdout)["findings"]}
+    assert (done.returncode, ("cost-center", "runtimes/torch/ours.yaml") in found) == (2, True), done.stderr
     for arguments, sentence in {
         "preview --stack none": "stacks/Pulumi.none.yaml:1: No such file or directory\n",
         "drift --stack none": "stacks/Pulumi.none.yaml:1: No such file or directory\n",

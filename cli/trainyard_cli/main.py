@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable
@@ -61,6 +62,10 @@ COMMANDS: Final = {
         "render:command", "Print what the operator would create for a TrainJob.", _DATA_SCIENTISTS
     ),
     "migrate": Listed("migrate:command", "Turn jobs of older APIs into TrainJobs.", _DATA_SCIENTISTS),
+    "init": Listed("init:command", "Make a repository for a site of your own.", _PLATFORM_TEAMS),
+    "show": Listed(
+        "show:command", "Print what a site has, where it comes from and what it hides.", _PLATFORM_TEAMS
+    ),
     "preview": Listed(
         "preview:command", "Preview what `up` would change, and its effect on TrainJobs.", _PLATFORM_TEAMS
     ),
@@ -92,6 +97,11 @@ COMMANDS: Final = {
     "operator": Listed("operator:app", "The operator, run from a shell.", _TRIALS),
 }
 """Each command. Help lists them in this order."""
+
+_OF_A_SITE: Final = (_PLATFORM_TEAMS, _PULL_REQUESTS)
+"""Headings of the commands that work on a site, and so need the version that it pins."""
+_PIN: Final = re.compile(r"trainyard(?:\[[a-z, ]{0,99}\])?==([^\s;#]{1,99})")
+"""What a site's requirements.txt says of Trainyard's version."""
 
 app = typer.Typer(
     cls=on_demand.group(COMMANDS),
@@ -136,6 +146,7 @@ def _print_version(flag: bool) -> None:
 
 @app.callback()
 def trainyard(
+    context: typer.Context,
     *,
     _version: Annotated[
         bool,
@@ -145,6 +156,29 @@ def trainyard(
     """Keep this a group, though commands are registered only on demand."""
     if (note := elsewhere()) is not None:
         print(note, file=sys.stderr)
+    listed = COMMANDS.get(context.invoked_subcommand or "")
+    if listed is not None and listed.heading in _OF_A_SITE and (why := other_version()) is not None:
+        raise UserError(why)
+
+
+def other_version() -> str | None:
+    """Why this version is not the one that the site pins; None if it is, or if it pins none."""
+    from importlib.metadata import version  # noqa: PLC0415 - nobody else needs it
+
+    try:
+        file = places.site().root / "requirements.txt"
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError, places.PlaceError):
+        return None
+    own = version("trainyard")
+    for number, line in enumerate(text.splitlines(), 1):
+        pin = _PIN.match(line)
+        if pin is not None and pin[1] != own:
+            return (
+                f"{places.shown(file)}:{number}: pins trainyard {pin[1]}, and this is {own}: install the "
+                "pinned one (make environment) and call it as .venv/bin/trainyard"
+            )
+    return None
 
 
 def elsewhere() -> str | None:
@@ -167,7 +201,27 @@ _COMPLETE: Final = "_TRAINYARD_COMPLETE"
 def main() -> None:
     """Entry point of the command, also as a plugin of kubectl."""
     name = "kubectl trainyard" if Path(sys.argv[0]).stem == _PLUGIN else None
+    _add_rules(next((word for word in sys.argv[1:] if not word.startswith("-")), ""))
     sys.exit(exit_code(lambda: app(prog_name=name, complete_var=_COMPLETE)))
+
+
+def _add_rules(command: str) -> None:
+    """Have a command that works on a site hold to the site's own rules (docs/adr/0046).
+
+    Before it is imported, for that takes the rules in; and only then, for rules are code, and not every
+    folder in which somebody looks at a TrainJob deserves the trust that a site does.
+    """
+    listed = COMMANDS.get(command)
+    if listed is None or listed.heading not in _OF_A_SITE:
+        return
+    try:
+        site = places.site()
+    except places.PlaceError:
+        return
+    if site.beneath is not None:
+        from trainyard_policies import site as rules  # noqa: PLC0415 - only where there may be some
+
+        rules.__path__.insert(0, str(site.policies / "site"))
 
 
 def complete_for_kubectl() -> None:

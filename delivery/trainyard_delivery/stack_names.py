@@ -11,9 +11,12 @@ from typing import Final
 from trainyard_platform.errors import PlatformError
 
 EVERY_STACK_DEPENDS_ON: Final = frozenset(
-    {"Pulumi.yaml", "api", "platform", "policies", "pyproject.toml", "requirements", "runtimes"}
+    {
+        *("Pulumi.yaml", "api", "platform", "policies", "pyproject.toml", "requirements", "runtimes"),
+        *("program", "requirements.txt"),
+    }
 )
-"""Top-level folders and files; a change in one affects all stacks."""
+"""Top-level folders and files of a clone or another site; a change in one affects all stacks."""
 
 # As in Pulumi; so a name is safe in a shell, in JSON and as a file name.
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
@@ -24,13 +27,18 @@ def stacks(folder: Path) -> tuple[str, ...]:
     names = []
     for path in sorted(folder.glob("Pulumi.*.yaml")):
         name = path.name.removeprefix("Pulumi.").removesuffix(".yaml")
-        if not _NAME.fullmatch(name):
+        if not is_name(name):
             raise PlatformError(
                 f"{path}: a stack's name has letters, digits, hyphens, underscores and periods, "
                 "at most 100; rename the file"
             )
         names.append(name)
     return tuple(names)
+
+
+def is_name(name: str) -> bool:
+    """Whether Pulumi accepts the name for a stack."""
+    return _NAME.fullmatch(name) is not None
 
 
 def touched(names: Iterable[str], changes: Iterable[str]) -> tuple[str, ...]:

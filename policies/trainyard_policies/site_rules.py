@@ -17,7 +17,9 @@ from . import site
 from .rule import Rule, StackRule
 
 _PARAMETERS: Final = "parameters"
-_FOLDER: Final = "policies/trainyard_policies/site"
+_OF_A_CLONE: Final = "policies/trainyard_policies/site"
+_OF_ANOTHER: Final = "policies/site"
+"""The folder, in a clone and in another site."""
 
 
 def load(taken: Collection[str]) -> tuple[Rule | StackRule, ...]:
@@ -27,10 +29,11 @@ def load(taken: Collection[str]) -> tuple[Rule | StackRule, ...]:
         taken: Ids of Trainyard's own rules.
     """
     loaded: dict[str, Rule | StackRule] = {}
-    for name in sorted(module.name for module in pkgutil.iter_modules(site.__path__)):
+    folders = {module.name: module.module_finder.path for module in pkgutil.iter_modules(site.__path__)}  # type: ignore[union-attr]
+    for name, folder in sorted(folders.items()):
         if name == _PARAMETERS:
             continue
-        file = f"{_FOLDER}/{name}.py"
+        file = f"{_OF_A_CLONE if folder.endswith('trainyard_policies/site') else _OF_ANOTHER}/{name}.py"
         rule = _rule(name, file)
         if rule.id in taken or rule.id in loaded:
             raise SystemExit(f"{file}:1: there is already a rule {rule.id}: give this one another id")

@@ -21,7 +21,7 @@ from trainyard_api import places
 from trainyard_api.errors import UserError
 from trainyard_api.places import Site
 from trainyard_api.printable import clean
-from trainyard_delivery import consequences, shown
+from trainyard_delivery import consequences, shown, stack_names
 from trainyard_delivery import impact as core
 from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials
@@ -38,7 +38,7 @@ from ..options import Context, Kubeconfig, Printed
 from ..output import FINE, Output, write_json
 
 API_VERSION: Final = "impact.trainyard.dev/v1alpha1"
-_UNJUDGED: Final = ("Pulumi.yaml", "api", "platform", "policies", "pyproject.toml", "requirements")
+_UNJUDGED: Final = stack_names.EVERY_STACK_DEPENDS_ON - {"runtimes"}
 _LONGEST: Final = 60
 """Characters of a value that is shown."""
 
@@ -101,7 +101,7 @@ def asked(stack: str, since: str) -> tuple[Asked, Asked]:
 
 def unjudged(since: str) -> list[str]:
     """Folders outside runtimes and stacks that have changed and affect all stacks; raises as `asked`."""
-    return sorted({path.split("/")[0] for path in changed_files(since)} & set(_UNJUDGED))
+    return sorted({path.split("/")[0] for path in changed_files(since)} & _UNJUDGED)
 
 
 def new_advice(before: StackSettings | None, after: StackSettings | None) -> list[str]:

@@ -95,7 +95,8 @@ def run(
         _write(outcome, stack, Outcome(refusals=tuple(map(clean, refused))))
         return REFUSED
     # Policies check what git says; what the cluster already has passed them before.
-    judged = ["--expect-no-changes"] if expect_no_changes else ["--policy-pack", os.path.relpath(places.site().policies)]
+    pack = ["--policy-pack", os.path.relpath(places.site().policies)]
+    judged = ["--expect-no-changes"] if expect_no_changes else pack
     try:
         with Progress(err) as progress:
             teller = Teller(
