@@ -14,6 +14,7 @@ from trainyard_api.pools import NodePool, Taint
 from trainyard_api.strict import Quantity, StrictModel
 
 from .queues import Queues
+from .site import parameters as _site
 from .site.parameters import PARAMETERS
 
 _KUEUE_IN: Final = "system:serviceaccount:{namespace}:kueue-controller-manager"
@@ -140,7 +141,9 @@ def _from_the_site() -> Mapping[str, Any]:
         problems = [
             f"{strict.path('', at)}: {sentence}" for at, sentence in strict.sentences(error, Parameters)
         ]
-        raise SystemExit(f"policies/trainyard_policies/site/parameters.py: {'; '.join(problems)}") from error
+        of_a_clone = str(_site.__file__).endswith("trainyard_policies/site/parameters.py")
+        folder = "policies/trainyard_policies/site" if of_a_clone else "policies/site"
+        raise SystemExit(f"{folder}/parameters.py: {'; '.join(problems)}") from error
     return PARAMETERS
 
 

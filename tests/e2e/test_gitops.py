@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.clones import clone_at
 from tests.support.cluster import UNTIL_TOLD, Cluster, Object, sandbox_of_its_own, trainjob
 from tests.support.patience import eventually
 from trainyard_delivery import plain_manifests
@@ -56,8 +57,9 @@ def reader(platform: Cluster, tmp_path: Path) -> str:
 
 def clone(folder: Path) -> Path:
     """A repository with the catalog and the sandbox's stack, and a change that is not committed."""
-    (folder / "stacks").mkdir(parents=True)
-    shutil.copytree(PROJECT / "runtimes", folder / "runtimes")
+    folder.mkdir()
+    clone_at(folder)
+    shutil.copytree(PROJECT / "runtimes", folder / "runtimes", dirs_exist_ok=True)
     stack = folder / "stacks" / "Pulumi.sandbox.yaml"
     shutil.copy(PROJECT / "stacks" / stack.name, stack)
     git = ["git", "-C", str(folder), "-c", "user.name=t", "-c", "user.email=t@example.com"]

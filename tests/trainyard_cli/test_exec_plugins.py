@@ -25,6 +25,8 @@ from cryptography.x509.oid import NameOID
 from tests.support.answers import answered
 from tests.support.explained.objects import HEALTHY
 from tests.support.fake_api import FakeApi, run
+from trainyard_api import places
+from trainyard_api.places import Site
 from trainyard_cli.cluster import connection
 from trainyard_cli.commands import explain
 from trainyard_kube.credentials import CredentialsError
@@ -327,13 +329,18 @@ def test_a_proxy_is_taken_from_the_kubeconfig_or_the_environment(
     assert connection.load(own, None).proxy == "http://own:1"
 
 
-def test_a_command_that_only_looks_finds_the_sandbox_of_its_clone_where_there_is_no_kubeconfig(
+def test_a_command_that_only_looks_finds_the_sandbox_of_its_site_where_there_is_no_kubeconfig(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("HOME", str(folder))
-    monkeypatch.setattr(connection, "Instance", lambda: Instance(project=folder))
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(places, "SHIPPED", Site(folder / "of_a_wheel"))
+    with pytest.raises(CredentialsError, match="no kubeconfig: pass --kubeconfig"):
+        connection.load_or_sandbox(None, None)
+    (folder / "stacks").mkdir()
+    (folder / "Pulumi.yaml").write_text("name: acme\n")
     with pytest.raises(CredentialsError, match="no kubeconfig: pass --kubeconfig"):
         connection.load_or_sandbox(None, None)
     own = Instance(project=folder).kubeconfig

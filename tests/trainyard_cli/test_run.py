@@ -896,7 +896,7 @@ def test_what_does_not_run_here_is_told(folder: Path) -> None:
     )
     code, _, err = locally(folder, "true", runtime="plane")
     assert code == 2
-    assert err.endswith("\nThe catalog of this clone has no runtime plane either; did you mean plain?\n")
+    assert err.endswith("\nThe site's catalog has no runtime plane either; did you mean plain?\n")
 
 
 def test_the_runtime_is_that_of_the_cluster_if_it_answers(folder: Path) -> None:

@@ -125,3 +125,18 @@ def test_what_cannot_be_asked_is_said(clone: Path) -> None:
     assert (code, out) == (2, "")
     assert err.startswith("git merge-base: ")
     assert answer(since="-x")[2] == "--since -x: must name a commit, a branch or a tag\n"
+
+
+def test_of_a_site_in_a_folder_of_a_repository_only_its_own_changes_count(
+    clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("site/Pulumi.yaml", "site/stacks/Pulumi.lab.yaml", "site/stacks/Pulumi.prod.yaml"):
+        written(name)
+    commit("a site")
+    git("branch", "--force", "main")
+    written("runtimes/torch/mine.yaml")
+    written("site/stacks/Pulumi.lab.yaml", "y\n")
+    monkeypatch.chdir("site")
+    assert answer(since="main") == (0, '["lab"]\n', "")
+    written("runtimes/torch/mine.yaml")
+    assert answer(since="main") == (0, '["lab", "prod"]\n', "")

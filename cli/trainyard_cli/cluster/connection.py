@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from trainyard_api.places import NoSiteError
 from trainyard_kube import credentials as kube_credentials
 from trainyard_kube.client import Client
 from trainyard_kube.credentials import Credentials, NoKubeconfigError
@@ -70,17 +72,17 @@ def _contradiction(field: str, option: str, setting: str) -> PlatformError:
 
 
 def load_or_sandbox(kubeconfig: str | None, context: str | None) -> Credentials:
-    """Like `load`; without any kubeconfig, uses that of this clone's sandbox, if it is up.
+    """Like `load`; without any kubeconfig, uses that of the site's sandbox, if it is up.
 
     Only for commands that read: without a kubeconfig, none should change the sandbox by accident.
     """
     try:
         return load(kubeconfig, context)
     except NoKubeconfigError:
-        sandbox = Instance().kubeconfig
-        if not sandbox.exists():
-            raise
-        return load(str(sandbox), context)
+        with suppress(NoSiteError):
+            if (sandbox := Instance().kubeconfig).exists():
+                return load(str(sandbox), context)
+        raise
 
 
 def client(

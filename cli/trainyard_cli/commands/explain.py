@@ -156,7 +156,7 @@ def command(
     """Show why a TrainJob does not run, and the next step.
 
     Uses your own rights, changes nothing, and says what it was not allowed to
-    see. Without any kubeconfig it looks at this clone's sandbox. Exit code 0:
+    see. Without any kubeconfig it looks at this site's sandbox. Exit code 0:
     nothing is wrong; 1: something holds the job up, or it has failed; 2: the
     cluster could not be queried.
 

@@ -32,8 +32,7 @@ from trainyard_platform.stack.settings import StackSettings
 from ..cluster import connection
 from ..cluster.workloads import Seen, look
 from ..files import stackfile
-from ..files.git import GitError, at_revision, left
-from ..files.git import changes as changed_files
+from ..files.git import GitError, at_revision, changes_of_site, left
 from ..options import Context, Kubeconfig, Printed
 from ..output import FINE, Output, write_json
 
@@ -101,7 +100,7 @@ def asked(stack: str, since: str) -> tuple[Asked, Asked]:
 
 def unjudged(since: str) -> list[str]:
     """Folders outside runtimes and stacks that have changed and affect all stacks; raises as `asked`."""
-    return sorted({path.split("/")[0] for path in changed_files(since)} & _UNJUDGED)
+    return sorted({path.split("/")[0] for path in changes_of_site(since)} & _UNJUDGED)
 
 
 def new_advice(before: StackSettings | None, after: StackSettings | None) -> list[str]:

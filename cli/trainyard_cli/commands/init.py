@@ -88,8 +88,8 @@ def command(
         str | None,
         typer.Option(
             "--from",
-            help="What the stack begins as.",
-            metavar="onprem|eks|gke|aks|openshift|sandbox",
+            help="The shipped stack that it begins as.",
+            metavar="STACK",
             autocompletion=new_site.sources,
         ),
     ] = None,
@@ -112,7 +112,7 @@ def command(
     """
     if from_fork is None:
         stack = stack or typer.prompt("Name of the stack", err=True)
-        source = source or typer.prompt("Begin as (onprem, eks, gke, aks, openshift, sandbox)", err=True)
+        source = source or typer.prompt(f"Begin as ({', '.join(new_site.sources())})", err=True)
     elif stack or source:
         raise typer.BadParameter(
             "takes the clone's stacks: without --stack and --from.", param_hint="--from-fork"

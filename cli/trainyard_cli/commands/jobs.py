@@ -287,7 +287,7 @@ def command(
 
     Uses your own rights, and changes nothing. QUEUE is the place among all jobs that wait for the
     same quota, ETA the time that the job itself says it still needs. Without any kubeconfig it looks
-    at this clone's sandbox. Exit code 2: the cluster could not be queried.
+    at this site's sandbox. Exit code 2: the cluster could not be queried.
 
     Example: trainyard jobs -n team-a
 

@@ -186,7 +186,7 @@ def command(
 
     Uses your own rights, and changes nothing. Where these are not enough to see nodes, it prints what
     your queues say instead. FREE counts only nodes that take pods. Without any kubeconfig it looks at
-    this clone's sandbox. Exit code 2: the cluster could not be queried.
+    this site's sandbox. Exit code 2: the cluster could not be queried.
 
     Example: trainyard nodes
 

@@ -208,7 +208,7 @@ def command(
 
     Uses your own rights, and changes nothing. Of each job that waits it says what it lacks. FREE is what
     is left of the queue's own quota, LENDABLE is what its cohort lends it now. Without any
-    kubeconfig it looks at this clone's sandbox. Exit code 2: there is no such queue, or the
+    kubeconfig it looks at this site's sandbox. Exit code 2: there is no such queue, or the
     cluster could not be queried.
 
     Example: trainyard queue

@@ -34,7 +34,7 @@ from trainyard_policies.settings import Policies
 
 from ..cluster.workloads import Seen
 from ..files import outcomes
-from ..files.git import at_revision, changes, left
+from ..files.git import at_revision, changes_of_site, left
 from ..output import FINE
 from . import impact, report_markdown, verify
 from .report_change import Change, Preview, Stack
@@ -76,7 +76,7 @@ def run(
     out, err = out or sys.stdout, err or sys.stderr
     today = today or date.today()
     site = site or places.site()
-    changed = changes(since)
+    changed = changes_of_site(since)
     names_of = [name for name in stack_names.stacks(site.stacks) if name != verify.SANDBOX]
     findings, _ = verify.look(since=since, site=site, today=today)
     stacks = [_stack(name, since, results, today) for name in stack_names.touched(names_of, changed)]
@@ -204,8 +204,8 @@ def _not_installed(
     if not paths or any(stack.not_compared for stack in stacks):
         return {}
     with TemporaryDirectory() as folder:
-        at_revision(left(since), [catalog], Path(folder))
-        manifests = [[_read(above / path) for above in (Path(folder), catalog.parent)] for path in paths]
+        [before] = at_revision(left(since), [catalog], Path(folder))
+        manifests = [[_read(above / path) for above in (before.parent, catalog.parent)] for path in paths]
     return {
         path.stem: tuple(f"{path.stem}: {sentence}" for sentence in granted.by(before, after, today))
         for path, (before, after) in zip(paths, manifests, strict=True)

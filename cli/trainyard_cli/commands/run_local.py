@@ -1,7 +1,7 @@
 """`trainyard run --local`: the TrainJob of a command, on this machine.
 
 Called by `run`. The runtime is that of the cluster if it answers, and otherwise
-that of this clone's catalog; no other request goes to a cluster, and nothing is sent.
+that of the site's catalog; no other request goes to a cluster, and nothing is sent.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _runtime(
 
 
 def _of_catalog(chosen: Settings, why: UserError, err: TextIO) -> Runtime:
-    """The runtime of this clone's catalog, with the reason why the cluster's is not used."""
+    """The runtime of the site's catalog, with the reason why the cluster's is not used."""
     name = chosen.runtime or cluster.DEFAULT_RUNTIME
     runtimes = {
         read.name(document.value): document.value
@@ -96,7 +96,7 @@ def _of_catalog(chosen: Settings, why: UserError, err: TextIO) -> Runtime:
         if document.value.get("kind") in names.RUNTIME_KINDS
     }
     if name not in runtimes:
-        neither = clean(f"The catalog of this clone has no runtime {name} either{hint(name, runtimes)}")
+        neither = clean(f"The site's catalog has no runtime {name} either{hint(name, runtimes)}")
         raise UserError(f"{why.shown}\n{neither}") from why
     print(clean(f"Runtime {name} is that of the catalog: {why.shown}"), file=err)
     return Runtime(runtimes[name])

@@ -18,7 +18,7 @@ from trainyard_api import places, similar
 from trainyard_api.errors import UserError
 from trainyard_delivery import stack_names
 
-from ..files.git import changes
+from ..files.git import changes_of_site
 from ..output import FINE
 
 
@@ -41,7 +41,7 @@ def run(
         _require(name, names)
     chosen = [name for name in names if name not in without]
     if since is not None:
-        chosen = list(stack_names.touched(chosen, changes(since)))
+        chosen = list(stack_names.touched(chosen, changes_of_site(since)))
     print(json.dumps(chosen), file=out or sys.stdout)
     return FINE
 

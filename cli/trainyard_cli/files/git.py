@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, cast
 
+from trainyard_api import places
 from trainyard_api.errors import UserError
+from trainyard_api.places import NoSiteError
 
 EVERYTHING_DEPENDS_ON: Final = ("stacks", "policies")
 """Folders that change what the rules say about files that have not changed."""
@@ -43,7 +45,7 @@ def changed(files: Sequence[Path], since: str) -> tuple[Path, ...]:
     All of them if a stack or a rule has changed. Raises `GitError` if
     git cannot tell.
     """
-    if any(Path(name).parts[0] in EVERYTHING_DEPENDS_ON for name in changes(since)):
+    if any(Path(name).parts[0] in EVERYTHING_DEPENDS_ON for name in changes_of_site(since)):
         return tuple(files)
     return touched(files, since)
 
@@ -64,6 +66,17 @@ def changes(since: str) -> tuple[str, ...]:
     names = _git("-C", top, "diff", "--name-only", "--no-renames", "-z", base, "--").split("\0")
     names += _git("-C", top, "ls-files", "--others", "--exclude-standard", "-z").split("\0")
     return tuple(name for name in names if name)
+
+
+def changes_of_site(since: str) -> tuple[str, ...]:
+    """As `changes`, but in the site of the current folder alone, as paths from there; outside of one all."""
+    names = changes(since)
+    try:
+        inside = places.site().root.relative_to(root()).parts
+    except (NoSiteError, ValueError):
+        return names
+    parts = (Path(name).parts for name in names)
+    return tuple(str(Path(*own[len(inside) :])) for own in parts if own[: len(inside)] == inside)
 
 
 def at_revision(revision: str, paths: Sequence[Path], target: Path) -> list[Path]:
