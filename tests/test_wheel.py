@@ -65,8 +65,10 @@ def test_in_a_sites_folder_it_does_without_a_clone_what_needs_no_cluster(
         assert (done.returncode, word in done.stdout) == (0, True), (arguments, done.stdout, done.stderr)
     (site / "policies" / "site" / "cost_center.py").write_text(RULE)
     done = run(["make", "--no-print-directory", "verify", "FORMAT=json"], site)
-    found = {(one["rule"], one["file"]) for one in json.loads(done.stdout)["findings"]}
-    assert (done.returncode, ("cost-center", "runtimes/torch/ours.yaml") in found) == (2, True), done.stderr
+    findings = {(finding["rule"], finding["file"]) for finding in json.loads(done.stdout)["findings"]}
+    assert (done.returncode, ("cost-center", "runtimes/torch/ours.yaml") in findings) == (2, True), (
+        done.stderr
+    )
     for arguments, sentence in {
         "preview --stack none": "stacks/Pulumi.none.yaml:1: No such file or directory\n",
         "drift --stack none": "stacks/Pulumi.none.yaml:1: No such file or directory\n",

@@ -92,9 +92,9 @@ def test_its_pull_requests_have_every_job_but_that_of_our_own_tests() -> None:
 
 
 def recipes(makefile: Path) -> dict[str, str]:
-    found = re.findall(r"^([a-z]+): environment .*\n((?:\t.*\n)+)", makefile.read_text(), re.MULTILINE)
+    targets = re.findall(r"^([a-z]+): environment .*\n((?:\t.*\n)+)", makefile.read_text(), re.MULTILINE)
     stack = re.compile(r'--stack "\$\$(\{STACK:[^}]*\}|STACK)"')
-    return {target: stack.sub("$(ON_STACK)", recipe) for target, recipe in found}
+    return {target: stack.sub("$(ON_STACK)", recipe) for target, recipe in targets}
 
 
 def test_its_makefile_does_what_a_clones_does_and_has_all_that_its_workflows_call() -> None:
@@ -190,13 +190,13 @@ def test_a_fork_hands_over_what_is_its_own_and_nothing_else(
         "stacks/Pulumi.prod.yaml",
         "runtimes/images.yaml",
     ]
-    said = [
+    lines = [
         *(f"Taken over: {name}" for name in own),
         "To leave out as before, in each stack: runtimes.plain.enabled: false",
         "Then, in acme: git init, and make verify",
     ]
     code, out, err = made(stack=None, source=None, fork=fork)
-    assert (code, out, err.splitlines()) == (0, "acme\n", said)
+    assert (code, out, err.splitlines()) == (0, "acme\n", lines)
     assert written() == sorted({*FILES, *own})
     assert yaml.safe_load(Path("acme/runtimes/images.yaml").read_text()) == {
         "images": [{"digest": digest, "name": "docker.io/acme/train", "tag": "1"}]

@@ -6,7 +6,6 @@ Called by `init`. Reads what comes with Trainyard, and writes into the new site'
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -29,8 +28,9 @@ _COPIED: Final = (
     ".github/scripts/keep",
     ".github/scripts/report.py",
 )
-_OF_OUR_OWN_TESTS: Final = re.compile(r"  # Trainyard's own tests.*?(?=\n  verify:)\n", re.DOTALL)
-"""The job of a pull request that only a clone can run."""
+_PULL_REQUEST: Final = ".github/workflows/pull-request.yml"
+_OF_OUR_OWN_TESTS: Final = ("  # Trainyard's own tests", "  verify:\n")
+"""Where the job of a pull request begins that only a clone can run, and where the next one does."""
 _LINKS: Final = ("stacks/schema.json", "runtimes/schema.json")
 """What an editor checks files against: that of the installed version."""
 _LAST: Final = places.PROJECT_FILE
@@ -94,8 +94,9 @@ def files(version: str) -> Mapping[str, File]:
     own = (path for path in sorted(template.rglob("*")) if path.is_file() and "__pycache__" not in path.parts)
     held = {path.relative_to(template).as_posix(): _read(path) for path in own}
     held |= {name: _read(places.shipped(name)) for name in _COPIED}
-    pull_request = ".github/workflows/pull-request.yml"
-    held[pull_request] = File(_OF_OUR_OWN_TESTS.sub("", held[pull_request].text))
+    begin, end = _OF_OUR_OWN_TESTS
+    before, _, rest = held[_PULL_REQUEST].text.partition(begin)
+    held[_PULL_REQUEST] = File(f"{before}{end}{rest.partition(end)[2]}")
     held["requirements.txt"] = File(f"trainyard[site]=={version}\n")
     held |= {name: File(link=f"../.venv/trainyard/{name}") for name in _LINKS}
     return held
@@ -177,7 +178,7 @@ def _read(path: Path) -> File:
 
 def _named(text: str, source: str, stack: str) -> str:
     """The stack file under its new name, which is also the new cluster's identifier."""
-    text = re.sub(rf"^( +identifier: ){re.escape(source)}$", rf"\g<1>{stack}", text, flags=re.MULTILINE)
+    text = text.replace(f" identifier: {source}\n", f" identifier: {stack}\n")
     return text.replace(f"pulumi stack init {source} ", f"pulumi stack init {stack} ")
 
 
