@@ -119,7 +119,9 @@ def _create_stack(
 ) -> None:
     """Create the stack from a project of its own: `stack init` would write a salt into git's stack file."""
     folder = instance.dir / "pulumi" / "project"
-    write_private(folder / "Pulumi.yaml", yaml.safe_dump({"name": _project(instance), "runtime": "python"}).encode())
+    write_private(
+        folder / "Pulumi.yaml", yaml.safe_dump({"name": _project(instance), "runtime": "python"}).encode()
+    )
     run_logged(
         [str(toolchain.binary("pulumi")), "stack", "init", stack, "--non-interactive", "--cwd", str(folder)],
         new_log(f"pulumi-{instance.id}"),
