@@ -7,11 +7,15 @@ the place of each one.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from trainyard_api import documents, places
 
 from .errors import PlatformError
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +37,15 @@ class YamlFile:
     def error(self, message: str, field: Sequence[str | int] = ()) -> PlatformError:
         """An error about one field of this file."""
         return PlatformError(f"{self.where(field)}: {message}")
+
+    def validated(self, model: type[_Model]) -> _Model:
+        """The mapping as a model; raises `PlatformError` with the place of the first field that is wrong."""
+        try:
+            return model.model_validate(self.value)
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(str(step) for step in first["loc"])
+            raise self.error(f"{field}: {first['msg']}", first["loc"]) from error
 
 
 def load(path: Path) -> YamlFile:

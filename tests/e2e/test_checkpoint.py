@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.cluster import Cluster, Object, trainjob
 from tests.support.patience import LEARNED, eventually
+from tests.support.runs import record
 
 from .checkpoints import (
     EPOCHS,
@@ -46,6 +47,7 @@ def test_a_job_whose_pod_is_killed_goes_on_from_its_checkpoint_to_the_same_loss(
     [step] = set(starts(platform, "killed"))
     assert 0 < step < EPOCHS * STEPS
     assert final_loss(platform, "killed") == pytest.approx(run_undisturbed(platform), abs=1e-6)
+    record(platform, "killed", "torch", example="checkpoint")
 
 
 def test_the_volume_of_checkpoints_goes_with_its_job(platform: Cluster) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.cluster import Cluster, Object
 from tests.support.patience import STARTED, eventually
+from tests.support.runs import record
 from trainyard_sandbox.paths import PROJECT
 
 pytestmark = pytest.mark.sandbox(area="initializers")
@@ -166,6 +167,7 @@ def test_trainers_read_a_dataset_of_a_hub_and_a_model_of_s3_from_one_volume(sour
     log = sources.log(initializer(sources, "from-hub")["metadata"]["name"])
     assert "fetching 2 files" in log
     assert TOKEN not in log
+    record(sources, "from-hub", "torch")
 
 
 def test_trainers_read_a_dataset_of_s3_and_no_model_where_none_is_asked_for(sources: Cluster) -> None:

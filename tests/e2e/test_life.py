@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.cluster import OPERATOR, UNTIL_TOLD, Cluster, Object, finish, runtime, trainjob
 from tests.support.patience import eventually, looks
+from tests.support.runs import record
 
 from .life import accepted, unchecked
 
@@ -43,6 +44,7 @@ def test_a_job_that_starts_suspended_has_a_jobset_and_no_pods_until_it_is_resume
         "Resumed",
         "TrainJob is resumed",
     )
+    record(platform, "starts-suspended")
     assert uid(platform.get("jobset", "starts-suspended")) == jobset["metadata"]["uid"]
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.cluster import Cluster, Object, add
 from tests.support.patience import LEARNED
+from tests.support.runs import record
 from trainyard_sandbox.paths import PROJECT
 
 pytestmark = [pytest.mark.sandbox(area="runtimes"), pytest.mark.long]
@@ -34,6 +35,7 @@ def test_two_nodes_of_paddle_learn_equal_weights_of_rows_of_their_own(platform: 
     }
     assert [loss[-1] < loss[0] / 100 for loss in losses.values()] == [True, True]
     assert losses["paddle-node-0-0"] != losses["paddle-node-0-1"]
+    record(platform, "paddle", "paddlepaddle", example="paddle")
 
 
 def test_two_nodes_of_lightgbm_with_half_of_the_rows_each_grow_the_same_trees(platform: Cluster) -> None:
@@ -45,6 +47,7 @@ def test_two_nodes_of_lightgbm_with_half_of_the_rows_each_grow_the_same_trees(pl
     }
     # As with all rows in one process; half of them alone leave 0.235 and 0.240.
     assert float(error) < 0.2
+    record(platform, "boosting", "lightgbm", example="lightgbm")
 
 
 PADDLE = """

@@ -4,10 +4,12 @@ import pytest
 
 from tests.support.cluster import Cluster, Object, trainjob
 from tests.support.patience import eventually
+from tests.support.runs import record
+from trainyard_platform.catalog.runs import Place
 
 pytestmark = pytest.mark.sandbox(area="queues")
 
-RACK = "trainyard.dev/rack"
+BLOCK, RACK = "trainyard.dev/block", "trainyard.dev/rack"
 
 
 def gpu_runtime() -> Object:
@@ -33,8 +35,8 @@ def gpu_runtime() -> Object:
     }
 
 
-def on_gpus(name: str, nodes: int) -> Object:
-    job = trainjob(name, runtime="one-rack")
+def on_gpus(name: str, nodes: int, runtime: str = "one-rack") -> Object:
+    job = trainjob(name, runtime=runtime)
     job["metadata"] = {"name": name, "labels": {"kueue.x-k8s.io/queue-name": "default"}}
     job["spec"]["trainer"] = {
         "numNodes": nodes,
@@ -67,6 +69,22 @@ def test_a_job_of_four_nodes_is_placed_in_one_rack(platform: Cluster) -> None:
     hosts = [pod["spec"]["nodeName"] for pod in gpus.pods("in-a-rack")]
     assert len(set(hosts)) == 4
     assert len({racks[host] for host in hosts}) == 1
+
+
+@pytest.mark.long
+def test_the_catalogs_runtime_for_nodes_that_are_close_gets_whole_nodes_of_one_block(
+    platform: Cluster,
+) -> None:
+    gpus = platform.within("gpus")
+    gpus.apply(on_gpus("close", 2, "torch-topology"))
+    gpus.wait_for_condition("close", "Complete")
+    blocks = {
+        node["metadata"]["name"]: node["metadata"]["labels"][BLOCK]
+        for node in platform.list("nodes", "trainyard.dev/pool=gpu")
+    }
+    hosts = [pod["spec"]["nodeName"] for pod in gpus.pods("close")]
+    assert (len(hosts), len(set(hosts)), len({blocks[host] for host in hosts})) == (2, 2, 1)
+    record(gpus, "close", place=Place.SIMULATED)
 
 
 def test_a_job_that_no_rack_holds_says_so(platform: Cluster) -> None:

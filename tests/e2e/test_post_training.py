@@ -8,6 +8,7 @@ import yaml
 
 from tests.support.cluster import Cluster, Object, add
 from tests.support.patience import LEARNED, eventually
+from tests.support.runs import record
 from trainyard_sandbox.paths import PROJECT
 
 pytestmark = [pytest.mark.sandbox(area="runtimes"), pytest.mark.long]
@@ -17,6 +18,9 @@ pytestmark = [pytest.mark.sandbox(area="runtimes"), pytest.mark.long]
 def image(platform: Cluster) -> None:
     add(platform.name, "trainers")
 
+
+PACKAGES = ("trl", "transformers", "peft", "torch")
+"""Whose versions are recorded."""
 
 ASKED = """
 import sys
@@ -83,6 +87,7 @@ def test_an_adapter_learns_goes_on_after_a_kill_and_answers_as_the_merged_model_
     assert "/workspace/output/adapter holds the adapter" in text
     assert re.search(r"merged says '[^']*\d[^']*', the adapter", text)
     assert values(platform, "tuned", "loss")[-1] < 1.5  # it begins with 5.6
+    record(platform, "tuned", *PACKAGES, example="post-training")
 
 
 def test_preferences_are_learnt(platform: Cluster) -> None:
@@ -90,6 +95,7 @@ def test_preferences_are_learnt(platform: Cluster) -> None:
     platform.wait_for_condition("preferred", "Complete", within=LEARNED)
     first, last = ends(values(platform, "preferred", "rewards/accuracies"))
     assert (last > first, last > 0.9) == (True, True)
+    record(platform, "preferred", *PACKAGES, example="post-training")
 
 
 def test_a_function_of_the_jobs_own_rewards(platform: Cluster) -> None:
@@ -97,6 +103,7 @@ def test_a_function_of_the_jobs_own_rewards(platform: Cluster) -> None:
     platform.wait_for_condition("rewarded", "Complete", within=LEARNED)
     first, last = ends(values(platform, "rewarded", "reward"))
     assert last > first + 0.05
+    record(platform, "rewarded", *PACKAGES, example="post-training")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.cluster import Cluster, Object, add, runtime
 from tests.support.patience import LEARNED, STARTED, eventually
+from tests.support.runs import record
 
 pytestmark = pytest.mark.sandbox(area="runtimes")
 
@@ -44,6 +45,30 @@ def test_mpirun_reaches_the_other_node_as_root_where_an_image_has_no_other_user(
         ("0", "ring-launcher-0-0", "0"),
         ("1", "ring-node-0-0", "0"),
     ]
+    record(platform, "ring", "horovod", "openmpi")
+
+
+ROOM = """
+import os, torch.distributed as dist
+dist.init_process_group("gloo")
+room = os.statvfs("/dev/shm")
+print(f"rank {dist.get_rank()} of {dist.get_world_size()} has {room.f_blocks * room.f_frsize >> 20} MiB")
+dist.barrier()  # who leaves first takes what others still read
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.long
+def test_ranks_have_more_shared_memory_than_containers_usually_have(platform: Cluster) -> None:
+    command = ["torchrun", "--no_python", "python", "-c", ROOM]
+    platform.apply(job("roomy", "torch-shared-memory", numProcPerNode=1, command=command))
+    platform.wait_for_condition("roomy", "Complete", within=LEARNED)
+    pattern = r"rank (\d) of 2 has (\d+) MiB"
+    ends = {pod: re.findall(pattern, log) for pod, log in platform.logs("roomy").items()}
+    assert {pod: [(rank, int(room) > 64) for rank, room in end] for pod, end in ends.items()} == {
+        f"roomy-node-0-{rank}": [(str(rank), True)] for rank in (0, 1)
+    }
+    record(platform, "roomy", "torch")
 
 
 PRINTS = """
@@ -119,6 +144,7 @@ def test_an_elastic_job_goes_on_with_a_new_node_for_one_that_is_lost(platform: C
     platform.wait_for_condition("elastic", "Complete", within=LEARNED)
     seen = re.findall(r"(\d) ranks, (\d) of them again", platform.log(survivor))
     assert (seen[0], seen[-1]) == (("2", "0"), ("2", "1"))
+    record(platform, "elastic", "torch")
 
 
 @pytest.mark.holds("rollout")

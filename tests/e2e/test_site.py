@@ -8,7 +8,9 @@ import yaml
 
 from tests.support.cluster import Cluster, Object, sandbox_of_its_own, trainjob
 from tests.support.patience import NOTICED, eventually
+from tests.support.runs import record
 from tests.support.site_stacks import stack_file
+from trainyard_platform.catalog.runs import Place
 from trainyard_sandbox.paths import PROJECT
 
 pytestmark = pytest.mark.sandbox(area="platform")
@@ -115,6 +117,7 @@ def test_a_sites_stack_runs_on_its_control_nodes_and_trains_on_its_pool(
     vision.wait_for_condition("close", "Complete")
     nodes = {pod["spec"]["nodeName"] for pod in vision.pods("close")}
     assert len(nodes) == 6
+    record(vision, "close", place=Place.SIMULATED)
     may = ("auth", "can-i", "create")
     who = ("--as=ada", "--as-group=vision-researchers")
     assert vision.kubectl(*may, "configmaps", *who).strip() == "yes"

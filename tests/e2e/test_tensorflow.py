@@ -8,6 +8,7 @@ import yaml
 
 from tests.support.cluster import Cluster, Object, add
 from tests.support.patience import LEARNED, STARTED, eventually
+from tests.support.runs import record
 from trainyard_sandbox.paths import PROJECT
 
 pytestmark = [pytest.mark.sandbox(area="runtimes"), pytest.mark.long]
@@ -85,6 +86,7 @@ def test_two_workers_train_as_one_and_all_go_on_from_the_last_epoch_when_one_is_
     losses = [float(loss) for loss in re.findall(r"rank 0 .*: loss ([\d.]+)", logs["keras-node-0-0"])]
     assert losses[-1] < 0.1
     assert attempts(platform, "keras")[0] == (1, "node", 1)
+    record(platform, "keras", "tensorflow-cpu", "tf-keras", example="tensorflow")
 
 
 def test_the_chief_goes_on_from_its_checkpoint_when_the_server_is_killed_and_ends_all_others(
@@ -106,6 +108,7 @@ def test_the_chief_goes_on_from_its_checkpoint_when_the_server_is_killed_and_end
         return [p["metadata"]["name"] for p in platform.pods("servers") if p["status"]["phase"] == "Running"]
 
     eventually("workers and server have ended with the chief", lambda: at_work() == [])
+    record(platform, "servers", "tensorflow-cpu", example="tensorflow-ps")
 
 
 def test_a_worker_that_is_killed_is_replaced_and_the_job_does_not_restart(platform: Cluster) -> None:

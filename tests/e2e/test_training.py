@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.cluster import Cluster, Object
 from tests.support.patience import eventually
+from tests.support.runs import record
 
 pytestmark = pytest.mark.sandbox(area="operator")
 
@@ -49,6 +50,7 @@ def test_the_same_job_sent_with_kubectl_trains_on_two_nodes(platform: Cluster) -
     check_that_two_ranks_have_trained(
         platform, eventually("digits", lambda: platform.get("trainjob", "digits"))
     )
+    record(platform, "digits", "torch", example="digits")
 
 
 def test_a_job_costs_the_api_server_few_writes(platform: Cluster) -> None:

@@ -5,6 +5,7 @@ what only a cluster gives, a pod's index and the address behind a pod's name,
 is put in here.
 """
 
+import json
 import os
 import re
 import shutil
@@ -14,8 +15,10 @@ from typing import Any
 
 import pytest
 
+from tests.support import runs
 from trainyard_api import documents
 from trainyard_assist.render import render
+from trainyard_platform.catalog.runs import Place, Run
 
 pytestmark = pytest.mark.gpu
 
@@ -33,6 +36,21 @@ def gpus() -> int:
         return 0
     listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
     return len(re.findall(r"^GPU \d+:", listed.stdout, re.MULTILINE))
+
+
+def accelerator() -> str:
+    """The name of the first GPU."""
+    query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    return subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()[0]
+
+
+def versions(folder: Path) -> dict[str, str | None]:
+    """The version of PyTorch that torchrun has."""
+    script = folder / "versions.py"
+    script.write_text(runs.VERSIONS)
+    command = ["torchrun", "--standalone", str(script), "torch"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return dict(json.loads(printed))
 
 
 def container(nodes: int, each: int) -> dict[str, Any]:
@@ -90,3 +108,14 @@ def test_a_rendered_job_trains_over_nccl(nodes: int, tmp_path: Path) -> None:
     assert found, first
     assert float(found[1]) >= 0.95, first
     assert re.search(rf"NCCL INFO .*nranks {nodes * each} ", first), first
+    if runs.recording():
+        runs.write(
+            Run(
+                runtime="torch-distributed",
+                example="digits",
+                place=Place.GPU,
+                accelerator=accelerator(),
+                versions=versions(tmp_path),
+                test=runs.current_test(),
+            )
+        )

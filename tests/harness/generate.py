@@ -62,6 +62,10 @@ GENERATORS: Final = (
         "tests/trainyard_platform/test_compatibility.py::test_the_page_is_current",
     ),
     Generator(
+        "docs/what-ran-where.md",
+        "tests/runtimes/test_runs.py::test_the_table_of_what_ran_where_is_current",
+    ),
+    Generator(
         "docs/configuration.md",
         "tests/trainyard_operator/test_docs.py::test_every_field_of_the_configuration_is_documented",
     ),

@@ -64,14 +64,11 @@ def test_admission_lets_it_and_its_example_in(path: Path, tmp_path: Path) -> Non
         assert err.getvalue().startswith("Not tried: ")
 
 
-def test_a_deprecated_runtime_names_its_successor() -> None:
-    deprecated = {
-        path.stem: catalog_header.parse(path.read_text()).about for path in CATALOG if is_deprecated(path)
-    }
-    stems = {path.stem for path in CATALOG}
-    for name, about in deprecated.items():
-        _, _, why = about.partition("Deprecated: ")
-        assert any(other in why for other in stems - deprecated.keys()), name
+def test_a_deprecated_runtime_names_what_takes_its_place_and_no_other_does() -> None:
+    headers = {path.stem: catalog_header.parse(path.read_text()) for path in CATALOG}
+    deprecated = {path.stem for path in CATALOG if is_deprecated(path)}
+    assert {name for name, header in headers.items() if header.successors(headers)} == deprecated
+    assert deprecated.isdisjoint(name for header in headers.values() for name in header.successors(headers))
 
 
 @every_runtime

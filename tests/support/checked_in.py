@@ -5,6 +5,7 @@ write the files first.
 """
 
 import os
+from collections.abc import Iterable
 from difflib import unified_diff
 from itertools import islice
 from pathlib import Path
@@ -13,6 +14,9 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[2]
 WRITE: Final = "TRAINYARD_GENERATE"
 """The variable with which `make generate` has files written."""
+BEGIN: Final = "<!-- begin table -->\n"
+END: Final = "<!-- end table -->\n"
+"""What is between them on a page is made; the rest is written by hand."""
 _SHOWN: Final = 40
 """Lines of a difference."""
 
@@ -36,3 +40,10 @@ def hold(file: Path, text: str) -> None:
     name = file.relative_to(ROOT) if file.is_relative_to(ROOT) else file
     shown = "\n".join(islice(difference, _SHOWN))
     raise AssertionError(f"{name} is out of date: run `make generate`, and read the difference\n{shown}")
+
+
+def with_table(page: str, lines: Iterable[str]) -> str:
+    """A page with this table in place of the one that it has."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return before + BEGIN + "".join(f"{line}\n" for line in lines) + END + after

@@ -1,6 +1,7 @@
 """`trainyard runtimes`: what it prints and writes, and its exit codes."""
 
 import json
+import re
 import shutil
 import subprocess
 from datetime import date
@@ -51,19 +52,26 @@ SHORT = {
     "framework": "torch",
     "summary": "PyTorch with torchrun: one process per GPU (or CPU core), on one node or many.",
     "deprecated": False,
+    "successors": [],
     "optional": False,
     "policy": "torch",
     "numNodes": 1,
     "jobs": ["node"],
     "image": "docker.io/pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime",
     "file": "runtimes/torch/torch-distributed.yaml",
+    "runs": [],
 }
+RECORD = """
+runs:
+- {runtime: torch-distributed, example: digits, place: gpu, accelerator: NVIDIA H200, test: b}
+- {runtime: torch-distributed, place: sandbox, image: 'a.example/torch:1', versions: {torch: 2.6.0}, test: a}
+"""
 
 
 def test_the_list_names_each_runtime_with_what_it_is_for(folder: Path) -> None:
     code, out, err = answered(run_list)
     assert (code, err) == (0, "")
-    assert out.splitlines()[0].split() == ["NAME", "FRAMEWORK", "FOR"]
+    assert out.splitlines()[0].split() == ["NAME", "FRAMEWORK", "RAN", "ON", "FOR"]
     assert [line.split()[:2] for line in out.splitlines()[1:] if line[0] != " "] == [
         ["mpi-distributed", "mpi"],
         ["plain", "plain"],
@@ -74,6 +82,46 @@ def test_the_list_names_each_runtime_with_what_it_is_for(folder: Path) -> None:
 def test_the_list_is_there_as_json_too(folder: Path) -> None:
     code, out, _ = answered(run_list, framework="torch", output=Output.JSON)
     assert (code, json.loads(out)) == (0, [SHORT])
+
+
+def test_where_a_runtime_ran_is_as_the_tests_recorded_it(folder: Path) -> None:
+    (folder / "runs.yaml").write_text(RECORD)
+    listed = answered(run_list, folder=folder)[1].splitlines()
+    rows = {line.split()[0]: line for line in listed if line[0] != " "}
+    assert {name: re.split(" {2,}", row)[2] for name, row in rows.items()} == {
+        "NAME": "RAN ON",
+        "mpi-distributed": "no test",
+        "plain": "no test",
+        "torch-distributed": "sandbox, gpu",
+    }
+    assert "ran on:    sandbox, gpu" in answered(run_show, "torch-distributed", folder=folder)[1].splitlines()
+    [shown] = json.loads(answered(run_list, folder=folder, framework="torch", output=Output.JSON)[1])
+    assert shown["runs"] == [
+        {
+            "example": "digits",
+            "place": "gpu",
+            "accelerator": "NVIDIA H200",
+            "image": None,
+            "versions": {},
+            "test": "b",
+        },
+        {
+            "example": None,
+            "place": "sandbox",
+            "accelerator": None,
+            "image": "a.example/torch:1",
+            "versions": {"torch": "2.6.0"},
+            "test": "a",
+        },
+    ]
+
+
+def test_a_deprecated_runtime_names_what_takes_its_place() -> None:
+    assert "Deprecated (use trl-sft): Qwen2.5" in answered(run_list, framework="torchtune")[1]
+    listed = json.loads(answered(run_list, framework="torchtune", output=Output.JSON)[1])
+    assert {entry["name"]: entry["successors"] for entry in listed} == {
+        f"torchtune-{model}": ["trl-sft"] for model in ("llama3.2-1b", "llama3.2-3b", "qwen2.5-1.5b")
+    }
 
 
 def test_a_deprecated_runtime_says_so(folder: Path) -> None:

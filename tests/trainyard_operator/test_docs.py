@@ -6,21 +6,13 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel
 
-from tests.support.checked_in import ROOT, hold
+from tests.support.checked_in import ROOT, hold, with_table
 from trainyard_api import descriptions
 from trainyard_api.configuration import Configuration, Retention
 from trainyard_kube.credentials import Credentials
 from trainyard_operator.main import Operator
 
 CONFIGURATION, METRICS = ROOT / "docs/configuration.md", ROOT / "docs/metrics.md"
-BEGIN, END = "<!-- begin table -->\n", "<!-- end table -->\n"
-
-
-def page(text: str, table: list[str]) -> str:
-    """A page with this table in place of the one that it has."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return before + BEGIN + "".join(f"{line}\n" for line in table) + END + after
 
 
 def rows(model: BaseModel, path: str = "") -> Iterator[str]:
@@ -44,7 +36,7 @@ def test_every_field_of_the_configuration_is_documented() -> None:
     header = ["| field | default | |", "|---|---|---|"]
     told = [row for row in rows(Configuration(retention=Retention())) if "`kind`" not in row]
     table = header + [row for row in told if "`apiVersion`" not in row]
-    hold(CONFIGURATION, page(CONFIGURATION.read_text(), table))
+    hold(CONFIGURATION, with_table(CONFIGURATION.read_text(), table))
 
 
 def test_every_metric_is_documented_and_has_the_operators_prefix() -> None:
@@ -65,4 +57,4 @@ def test_every_metric_is_documented_and_has_the_operators_prefix() -> None:
         shown = ", ".join(f"`{label}`" for label in labels)
         table.append(f"| `{family.name}{suffix}` | {family.type} | {shown} | {family.documentation} |")
     header = ["| metric | type | labels | |", "|---|---|---|---|"]
-    hold(METRICS, page(METRICS.read_text(), header + sorted(table)))
+    hold(METRICS, with_table(METRICS.read_text(), header + sorted(table)))

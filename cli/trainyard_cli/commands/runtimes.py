@@ -20,8 +20,10 @@ from trainyard_api.similar import hint
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import header as catalog_header
 from trainyard_platform.catalog import overlay, stack_runtimes
+from trainyard_platform.catalog import runs as catalog_runs
 from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.catalog.header import Header
+from trainyard_platform.catalog.runs import Place, Run
 from trainyard_platform.errors import PlatformError
 
 from .. import on_demand
@@ -55,6 +57,10 @@ class Entry:
     runtime: Runtime
     header: Header
     file: str
+    successors: tuple[str, ...]
+    """Runtimes of the catalog that take its place, if it is deprecated."""
+    runs: tuple[Run, ...]
+    """What of it has run, as the tests recorded it."""
 
     @property
     def deprecated(self) -> bool:
@@ -67,6 +73,12 @@ class Entry:
         """Whether only stacks that ask for it install it."""
         return not catalog.installed(self.runtime.manifest, None)
 
+    @property
+    def places(self) -> str:
+        """Where it has run, as a text."""
+        places = {run.place for run in self.runs}
+        return ", ".join(place for place in Place if place in places) or "no test"
+
     def document(self) -> dict[str, Any]:
         """A summary as JSON values."""
         spec = self.runtime.manifest["spec"]
@@ -76,22 +88,29 @@ class Entry:
             "framework": self.runtime.framework,
             "summary": self.header.summary,
             "deprecated": self.deprecated,
+            "successors": list(self.successors),
             "optional": self.optional,
             "policy": next((key for key in policy if key != "numNodes"), None),
             "numNodes": policy.get("numNodes", 1),
             "jobs": [job["name"] for job in spec["template"]["spec"]["replicatedJobs"]],
             "image": _image(self.runtime.manifest),
             "file": self.file,
+            "runs": [run.model_dump(mode="json", exclude={"runtime"}) for run in self.runs],
         }
 
 
 def entries(site: Site, stack: str | None = None) -> tuple[Entry, ...]:
     """The catalog by name: as in its files, or as a stack installs it. Raises `PlatformError`."""
     files = {path.stem: path for path in site.catalog}
-    return tuple(
-        Entry(runtime, catalog_header.parse(files[runtime.name].read_text()), near_here(files[runtime.name]))
-        for runtime in of_stack(site, stack)
-    )
+    runs = catalog_runs.load(site.beneath or site.runtimes)
+
+    def entry(runtime: Runtime) -> Entry:
+        path = files[runtime.name]
+        header = catalog_header.parse(path.read_text())
+        own = tuple(run for run in runs if run.runtime == runtime.name)
+        return Entry(runtime, header, near_here(path), tuple(header.successors(files)), own)
+
+    return tuple(entry(runtime) for runtime in of_stack(site, stack))
 
 
 def of_stack(site: Site, stack: str | None = None) -> tuple[Runtime, ...]:
@@ -122,11 +141,12 @@ def run_list(
         (
             entry.runtime.name,
             entry.runtime.framework,
-            "Deprecated: " * entry.deprecated + "Optional: " * entry.optional + entry.header.summary,
+            entry.places,
+            _deprecation(entry) + "Optional: " * entry.optional + entry.header.summary,
         )
         for entry in matches
     ]
-    write_table(("NAME", "FRAMEWORK", "FOR"), rows, out, folds="FOR")
+    write_table(("NAME", "FRAMEWORK", "RAN ON", "FOR"), rows, out, folds="FOR")
     return FINE
 
 
@@ -176,7 +196,9 @@ def list_command(
     stack: Stack = None,
     output: Printed = Output.TEXT,
 ) -> None:
-    """List the runtimes: name, framework, and what each is for.
+    """List the runtimes: name, framework, where the tests ran each, and what it is for.
+
+    `sandbox`: in real pods, on CPUs; `simulated`: scheduled to simulated GPU nodes; `gpu`: on a GPU.
 
     Example: trainyard runtimes list --framework torch
     """
@@ -215,6 +237,12 @@ def _image(manifest: Mapping[str, Any]) -> str | None:
     return None
 
 
+def _deprecation(entry: Entry) -> str:
+    """Before what a runtime is for: whether it is deprecated, and what takes its place."""
+    successors = f" (use {' or '.join(entry.successors)})" if entry.successors else ""
+    return f"Deprecated{successors}: " if entry.deprecated else ""
+
+
 def _shown(entry: Entry) -> str:
     short = entry.document()
     rows = [
@@ -222,6 +250,7 @@ def _shown(entry: Entry) -> str:
         ("policy", f"{short['policy'] or 'none'}, {short['numNodes']} node(s) unless a TrainJob says more"),
         ("jobs", ", ".join(short["jobs"])),
         ("image", short["image"] or "the TrainJob's"),
+        ("ran on", entry.places),
         ("file", short["file"]),
     ]
     lines = [f"{short['name']}: {short['summary']}"]

@@ -5,6 +5,7 @@ start with. `trainyard runtimes` shows it; tests check each file.
 """
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,6 +28,12 @@ class Header:
     """For whom, and what they have to know."""
     example: str
     """A TrainJob on it, as YAML."""
+
+    def successors(self, runtimes: Iterable[str]) -> list[str]:
+        """Those of the runtimes that take its place, sorted; none where it is not deprecated."""
+        deprecation = self.about.partition("Deprecated: ")[2].partition("\n\n")[0]
+        words = {word.rstrip(".,:;") for word in deprecation.split()}
+        return sorted(words.intersection(runtimes))
 
 
 def parse(text: str) -> Header:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from .. import yamlfile
 from ..artifacts import ImagePin
@@ -61,14 +61,8 @@ def _listed(path: Path) -> dict[str, ImagePin]:
     if not path.exists():
         return {}
     file = yamlfile.load(path)
-    try:
-        listed = _File.model_validate(file.value).images
-    except ValidationError as error:
-        first = error.errors()[0]
-        field_path = ".".join(str(step) for step in first["loc"])
-        raise file.error(f"{field_path}: {first['msg']}", first["loc"]) from error
     pins: dict[str, ImagePin] = {}
-    for position, pin in enumerate(listed):
+    for position, pin in enumerate(file.validated(_File).images):
         image = f"{pin.name}:{pin.tag}"
         if image in pins:
             raise file.error(f"{image} is listed twice", ["images", position])
