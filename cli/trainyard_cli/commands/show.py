@@ -141,7 +141,7 @@ def _values(site: Site, stack: str) -> Iterator[Row]:
     defaults = settings.of(least, stack).model_dump(mode="json", by_alias=True)
     for steps, value in _leaves(written, ()):
         name = ".".join(steps)
-        line = stackfile.line(stack, site.stacks, f"{CONFIG_KEY}.{name}")
+        line = stackfile.line(path, f"{CONFIG_KEY}.{name}")
         hidden = _at(defaults, steps)
         hides = None if hidden == value or steps == _HAS_NO_DEFAULT else hidden
         yield Row("value", name, value, f"{near_here(path)}:{line}", hides)
