@@ -14,7 +14,7 @@ from tests.support.wheels import run
 ROOT = Path(__file__).parents[1]
 MOST: int = 15 << 20
 """Bytes of the wheel without the sandbox's Go modules."""
-GUIDE = (ROOT / "docs" / "write-a-policy.md").read_text().partition("## A rule of your own")[2]
+GUIDE = (ROOT / "docs" / "write-a-policy.md").read_text().partition("## Write a rule")[2]
 [RULE, *_] = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
 
 

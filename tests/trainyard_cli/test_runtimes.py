@@ -86,7 +86,7 @@ def test_the_list_is_there_as_json_too(folder: Path) -> None:
 
 def test_where_a_runtime_ran_is_as_the_tests_recorded_it(folder: Path) -> None:
     (folder / "runs.yaml").write_text(RECORD)
-    listed = answered(run_list, folder=folder)[1].splitlines()
+    listed = answered(run_list)[1].splitlines()
     rows = {line.split()[0]: line for line in listed if line[0] != " "}
     assert {name: re.split(" {2,}", row)[2] for name, row in rows.items()} == {
         "NAME": "RAN ON",
@@ -94,8 +94,8 @@ def test_where_a_runtime_ran_is_as_the_tests_recorded_it(folder: Path) -> None:
         "plain": "no test",
         "torch-distributed": "sandbox, gpu",
     }
-    assert "ran on:    sandbox, gpu" in answered(run_show, "torch-distributed", folder=folder)[1].splitlines()
-    [shown] = json.loads(answered(run_list, folder=folder, framework="torch", output=Output.JSON)[1])
+    assert "ran on:    sandbox, gpu" in answered(run_show, "torch-distributed")[1].splitlines()
+    [shown] = json.loads(answered(run_list, framework="torch", output=Output.JSON)[1])
     assert shown["runs"] == [
         {
             "example": "digits",

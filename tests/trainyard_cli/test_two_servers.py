@@ -33,7 +33,7 @@ GIVEN = {"since": "HEAD"}
 """What a command requires beside the stack, by name; any other text will do."""
 REPAIRS = (["drift", "--repair"], ["up", "--repair"])
 """Options that connect once more."""
-OFFLINE = {"lint", "manifests", "runtimes list", "runtimes show", "sandbox exec"}
+OFFLINE = {"lint", "manifests", "runtimes list", "runtimes show", "sandbox exec", "init", "show"}
 """Commands with `--stack` that need no cluster but the sandbox, and so have no option for one."""
 QUOTA = {
     "apiVersion": "v1",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +69,16 @@ def test_what_is_not_the_sites_is_said() -> None:
     ]
 
 
-def test_pulumi_reads_a_copy_and_its_salt_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    instance = Instance("prod", tmp_path)
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A folder with the shipped stacks and Pulumi's project."""
+    shutil.copytree(PROJECT / "stacks", tmp_path / "stacks")
+    shutil.copy(PROJECT / "Pulumi.yaml", tmp_path)
+    return tmp_path
+
+
+def test_pulumi_reads_a_copy_and_its_salt_is_kept(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    instance = Instance("prod", site)
     (instance.dir / "pulumi").mkdir(parents=True)
     file = Path(pulumi.environment(instance, "1.35", PARTS, "onprem")["PULUMI_OPTION_CONFIG_FILE"])
     value, notes = site_stack.adapted(document("onprem"), SANDBOX, "1.35", PARTS)
@@ -81,8 +90,8 @@ def test_pulumi_reads_a_copy_and_its_salt_is_kept(tmp_path: Path, capsys: pytest
     assert yaml.safe_load(file.read_text()) == {"encryptionsalt": "v1:abc", **value}
 
 
-def test_a_stack_that_is_not_there_and_a_sandbox_that_has_another_are_refused(tmp_path: Path) -> None:
-    instance = Instance("default", tmp_path)
+def test_a_stack_that_is_not_there_and_a_sandbox_that_has_another_are_refused(site: Path) -> None:
+    instance = Instance("default", site)
     for name in ("prod", "../../stacks/Pulumi.onprem", "x/../../stacks/Pulumi.onprem"):
         with pytest.raises(SandboxError, match="there is no such stack"):
             pulumi.environment(instance, "1.35", PARTS, name)

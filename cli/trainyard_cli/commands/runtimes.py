@@ -196,7 +196,7 @@ def list_command(
     stack: Stack = None,
     output: Printed = Output.TEXT,
 ) -> None:
-    """List the runtimes: name, framework, where the tests ran each, and what it is for.
+    """List runtimes: name, framework, where each ran, and what it is for.
 
     `sandbox`: in real pods, on CPUs; `simulated`: scheduled to simulated GPU nodes; `gpu`: on a GPU.
 

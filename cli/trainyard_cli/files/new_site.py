@@ -179,7 +179,7 @@ def _read(path: Path) -> File:
 def _named(text: str, source: str, stack: str) -> str:
     """The stack file under its new name, which is also the new cluster's identifier."""
     text = text.replace(f" identifier: {source}\n", f" identifier: {stack}\n")
-    return text.replace(f"pulumi stack init {source} ", f"pulumi stack init {stack} ")
+    return text.replace(f"make stack STACK={source} ", f"make stack STACK={stack} ")
 
 
 def _strangers(folder: Path, held: Mapping[str, File]) -> Iterator[str]:
