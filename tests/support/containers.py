@@ -149,7 +149,8 @@ class Containers(FakeApi):
                 await socket.send_bytes(bytes([channel]) + piece)
                 if self.cut:
                     _kill(group)
-                    await stream.read()  # to the end: a pipe that nobody reads keeps `wait` waiting
+                    with suppress(OSError):
+                        await stream.read()  # to the end: a pipe that nobody reads keeps `wait` waiting
                     return False
         return True
 
