@@ -75,6 +75,9 @@ define types
 	mkdir -p $(CACHE) && rm -rf $(TYPES).new.* && cp -r .mypy_cache $(TYPES).new.$$$$ && rm -rf $(TYPES) && mv -T $(TYPES).new.$$$$ $(TYPES) || true
 endef
 
+UNIT := -m "not sandbox and not long and not soak and not gpu" --ignore tests/e2e
+
+# In a fresh clone, each process of the tests would compile all that they import: one does so first, for all.
 # Types beside the tests, for they keep one processor busy. What they find is said when it is found, and at the
 # end again. In front is what Ctrl-C has to end: a shell has those behind ignore it.
 .PHONY: check
@@ -83,7 +86,8 @@ check: environment .venv/clouds/.done ## Lint, types and unit tests (2 minutes)
 	@$(BIN)/ruff format --quiet --check $(SOURCES)
 	@[ -d .mypy_cache ] || [ ! -d $(TYPES) ] || cp -r $(TYPES) .mypy_cache || rm -rf .mypy_cache
 	@found=$$(mktemp); trap 'rm -f $$found' EXIT; { { $(types); } 2>&1 | tee $$found; } & types=$$!; code=0; \
-	$(BIN)/pytest -m "not sandbox and not long and not soak and not gpu" --ignore tests/e2e --numprocesses $(PROCESSES) --timeout=600 $(REPORT_LOG:%=--report-log=%) || code=$$?; \
+	[ -d tests/__pycache__ ] || $(BIN)/pytest $(UNIT) --collect-only -qq > /dev/null || true; \
+	$(BIN)/pytest $(UNIT) --numprocesses $(PROCESSES) --timeout=600 $(REPORT_LOG:%=--report-log=%) || code=$$?; \
 	wait $$types || { code=$$?; cat $$found; }; exit $$code
 
 # What git's events call (.github/workflows, docs/gitops.md). Values come to the
