@@ -1,6 +1,6 @@
 """Assembles the `trainyard` command, and turns its errors into exit codes.
 
-0: fine. 1: the answer is no. 2: there is no answer.
+0: fine. 1: the answer is no. 2: there is no answer. 141: nobody reads the output any more.
 """
 
 from __future__ import annotations
@@ -202,7 +202,15 @@ def main() -> None:
     """Entry point of the command, also as a plugin of kubectl."""
     name = "kubectl trainyard" if Path(sys.argv[0]).stem == _PLUGIN else None
     _add_rules(next((word for word in sys.argv[1:] if not word.startswith("-")), ""))
-    sys.exit(exit_code(lambda: app(prog_name=name, complete_var=_COMPLETE)))
+    try:
+        try:
+            sys.exit(exit_code(lambda: app(prog_name=name, complete_var=_COMPLETE)))
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes once more at its end, and would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(on_demand.READER_GONE)
 
 
 def _add_rules(command: str) -> None:

@@ -8,6 +8,7 @@ for none.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -17,6 +18,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
+READER_GONE: Final = 128 + signal.SIGPIPE
+"""The exit code where nobody reads the output any more, as shells report it of other programs."""
 _HEADING: Final = "Commands"
 _MARGINS: Final = 6
 """Columns before, between and after the names and the summaries."""
@@ -63,6 +66,12 @@ def group(modules: Mapping[str, Listed]) -> type[TyperGroup]:
                     formatter.write_dl(
                         [(name.ljust(width), listed[name].get_short_help_str(room)) for name in names]
                     )
+
+        def invoke(self, context: Any) -> Any:
+            try:
+                return super().invoke(context)
+            except BrokenPipeError:  # here, because typer ends by 1, the answer no
+                raise SystemExit(READER_GONE) from None
 
         def shell_complete(self, context: Any, incomplete: str) -> Any:
             with self._as_listed():

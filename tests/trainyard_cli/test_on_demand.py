@@ -167,3 +167,26 @@ def test_the_shell_completes_a_command():
         check=False,
     )
     assert run.stdout.split() == ["verify"], run.stderr
+
+
+@pytest.mark.parametrize(
+    "main",
+    [
+        "print('a' * 1_000_000)",
+        "print('a')",
+        "raise BrokenPipeError",
+    ],
+    ids=["more than a pipe takes", "a line, which is written at the end", "it is noticed by the command"],
+)
+def test_where_nobody_reads_the_output_the_command_ends_without_a_word(main: str) -> None:
+    begin = f"import sys; sys.argv = ['trainyard', 'it']; from {ROOM} import main"
+    script = f"{begin}\n@main.app.command('it')\ndef it():\n    {main}\nmain.main()"
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-c", script], stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+        )
+    finally:
+        os.close(writer)
+    assert (ended.returncode, ended.stderr) == (141, "")

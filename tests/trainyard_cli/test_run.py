@@ -561,19 +561,36 @@ def test_where_no_answer_comes_the_truth_is_looked_up(run: Answer, monkeypatch: 
     )
 
 
+async def _interrupted_once(*_: Any) -> None:
+    try:
+        raise asyncio.CancelledError
+    except asyncio.CancelledError:  # what asyncio does about the first Ctrl-C, once all is cancelled
+        raise KeyboardInterrupt  # noqa: B904
+
+
+async def _interrupted_twice(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
 def test_ctrl_c_while_it_is_sent_says_what_may_be_there(
     run: Answer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def interrupted(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(cluster, "send", interrupted)
+    monkeypatch.setattr(cluster, "send", _interrupted_once)
     code, _, err = run(Cluster(), *WORDS, yes=True, namespace="team")
     assert code == 1
     assert err == "Interrupted: TrainJob train-x7k2f may have been sent. Look: trainyard jobs -n team\n"
     (folder / "train.py").write_text("")
     _, _, err = run(Cluster(), *WORDS, yes=True, name="mine")
     assert err == "Interrupted: TrainJob mine is not sent, or deleted again. Look: trainyard jobs\n"
+
+
+def test_a_second_ctrl_c_does_not_wait_until_what_was_sent_with_its_folder_is_deleted_again(
+    run: Answer, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "train.py").write_text("")
+    monkeypatch.setattr(cluster, "send", _interrupted_twice)
+    code, _, err = run(Cluster(), *WORDS, yes=True, name="mine")
+    assert (code, err) == (1, "Interrupted: TrainJob mine may have been sent. Look: trainyard jobs\n")
 
 
 def test_what_is_stored_is_printed_as_a_document(run: Answer) -> None:

@@ -136,10 +136,12 @@ def run(
     again = same_place(namespace, kubeconfig, context)
     try:
         stored = asyncio.run(_send(credentials, draft, is_generated=not chosen.name))
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         name = draft.trainjob["metadata"]["name"]
         look = shlex.join(["trainyard", "jobs", *again])
-        state = "is not sent, or deleted again" if draft.secret else "may have been sent"
+        # The first Ctrl-C cancels and waits; a second one ends the wait.
+        is_withdrawn = draft.secret and isinstance(interrupt.__context__, asyncio.CancelledError)
+        state = "is not sent, or deleted again" if is_withdrawn else "may have been sent"
         print(f"Interrupted: TrainJob {name} {state}. Look: {look}", file=err)
         return REFUSED
     except ApiError as error:
