@@ -91,6 +91,7 @@ VISIBLE = {
     "/pods/log": "get",
     "/events": LOOK,
     "/persistentvolumeclaims": LOOK,
+    "/limitranges": "get list",
     "kueue.x-k8s.io/workloads": LOOK,
     "kueue.x-k8s.io/localqueues": LOOK,
     "scheduling.x-k8s.io/podgroups": LOOK,
