@@ -1281,6 +1281,23 @@ def test_a_jobset_that_went_with_its_trainjob_is_not_made_again_though_its_end_i
     run(test)
 
 
+def test_a_jobset_that_went_with_its_trainjob_before_the_next_look_is_not_made_again() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.controller.reconcile(await s.queue.get())
+            s.queue.done(KEY)
+            before = s.api.writes()
+            assert ("POST", objects.JOBSETS) in before
+            s.api.remove(JOB)
+            s.api.remove(JOBSET)
+            s.cache.jobsets.remove(KEY)
+            s.controller.touched(KEY)
+            await s.settle()
+            assert s.api.writes() == before
+
+    run(test)
+
+
 def test_a_jobset_that_somebody_deletes_is_made_again_every_time() -> None:
     async def test() -> None:
         async with scene() as s:

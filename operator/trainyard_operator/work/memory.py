@@ -52,7 +52,7 @@ class Memory:
     foreign_jobset: str | None = None
     """Uid of the JobSet of another owner that was read from the API server itself."""
     had_jobset: bool = False
-    """The TrainJob was seen with a JobSet of its own."""
+    """The TrainJob was seen with a JobSet of its own, or was given one."""
     confirmed: bool = False
     """The TrainJob was read from the API server itself since this replica leads."""
     authorities: str | None = None
@@ -73,7 +73,9 @@ class Memory:
 
     def wrote(self, written: Written) -> None:
         """Remember what the answer to a write has shown."""
-        self.checked_jobset = written.checked_jobset or self.checked_jobset
+        if written.checked_jobset is not None:
+            self.checked_jobset = written.checked_jobset
+            self.had_jobset = True
         child = written.stripped
         if child is not None and child.annotations:
             self.stripped = {**self.stripped, child.identity: child}
