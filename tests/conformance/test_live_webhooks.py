@@ -41,7 +41,7 @@ def asked(side, builds):
 
 def others(warnings):
     """Without what ours alone says: which pods keep the runtime's image."""
-    return tuple(w for w in warnings if not w.startswith("spec.trainer.image: reaches only"))
+    return tuple(w for w in warnings if not w.startswith("spec.trainer.image: applies only to pods of "))
 
 
 def rejected(side, case):
