@@ -85,7 +85,7 @@ def deprecate(clone: Path) -> None:
 def test_a_runtime_that_goes_away_is_said_to(clone: Path) -> None:
     deprecate(clone)
     [listed] = followed(clone, "Deprecate a runtime")
-    assert re.search(r"torch-elastic\s+torch\s+Deprecated: ", listed)
+    assert re.search(r"torch-elastic\s+torch\s+sandbox\s+Deprecated: ", listed)
     assert " 0 mandatory" in site.run(clone, "trainyard verify").stderr
     edit(clone / ELASTIC, "support: deprecated", "support: Deprecated")
     said = site.run(clone, "trainyard verify").stdout

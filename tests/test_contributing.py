@@ -362,6 +362,7 @@ def test_after_make_generate_the_tests_that_look_at_all_there_is_pass(clone: Pat
         "docs/policies/rules.md",
         "docs/reference/command.md",
         "docs/reference/stack.md",
+        "docs/what-ran-where.md",
         "stacks/schema.json",
     ]
     noticing = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not long and not sandbox", *NOTICING)

@@ -9,6 +9,7 @@ from trainyard_cli.commands import answers, cancel, retry
 from trainyard_cli.commands.attach import LEFT
 from trainyard_cli.local.run import INTERRUPTED
 from trainyard_cli.main import COMMANDS
+from trainyard_cli.on_demand import READER_GONE
 from trainyard_cli.output import CANNOT_ASK, FINE, REFUSED
 from trainyard_policies.exceptions import PREFIX
 
@@ -84,7 +85,7 @@ def test_each_command_that_answers_about_trainjobs_is_in_the_list() -> None:
 
 def test_the_page_lists_the_exit_codes() -> None:
     listed = [int(code) for code in re.findall(r"^\| (\d+) \|", part("Exit codes"), re.MULTILINE)]
-    assert listed == [FINE, REFUSED, CANNOT_ASK, LEFT]
+    assert listed == [FINE, REFUSED, CANNOT_ASK, LEFT, READER_GONE]
     assert INTERRUPTED == LEFT
     raised = {
         int(code)

@@ -43,14 +43,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     chosen = steps(given.area)
     try:
-        for line in leftovers.clear():
-            print(f"Left by a run that was killed: {line}", file=sys.stderr)
+        _clear("Left by a run that was killed")
         with leftovers.noted() as run_file:
             os.environ[leftovers.RUN] = str(run_file)
             return run([chosen[name] for name in given.phase], PROJECT, budget.load())
     except KeyboardInterrupt:
+        _clear("Interrupted")  # its own: nobody holds the file of this run any more
         print("Ended before its time, and all that it had started.", file=sys.stderr)
         return 130
+
+
+def _clear(why: str) -> None:
+    for line in leftovers.clear():
+        print(f"{why}: {line}", file=sys.stderr, flush=True)
 
 
 def run(chosen: Sequence[Step], folder: Path, budgets: Mapping[str, Budget] = NO_BUDGETS) -> int:

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from tests.support.patience import eventually
 
+from . import __main__ as harness
 from . import leftovers
 
 
@@ -59,6 +61,31 @@ def test_a_run_is_known_while_it_lives_with_what_it_brings_up(
         assert path.read_text() == "/clone\ta\n"
         assert leftovers.clear() == []
         assert list(runs.iterdir()) == [path]
+    assert list(runs.iterdir()) == []
+
+
+def test_a_run_that_is_interrupted_takes_down_what_it_has_brought_up(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(leftovers.RUN, "")
+    started: list[subprocess.Popen[bytes]] = []
+
+    def interrupted(*_: object) -> int:
+        started.append(subprocess.Popen(["sleep", "600"]))
+        environment = Path(f"/proc/{started[0].pid}/environ")
+        eventually("its environment is shown", lambda: leftovers.RUN.encode() in environment.read_bytes())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(harness, "run", interrupted)
+    handlers = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        assert harness.main(["check"]) == 130
+    finally:
+        for number, handler in handlers:
+            signal.signal(number, handler)
+    [process] = started
+    assert process.wait(60) == -9
+    assert f"Interrupted: ended process {process.pid}\n" in capsys.readouterr().err
     assert list(runs.iterdir()) == []
 
 
