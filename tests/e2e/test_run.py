@@ -160,6 +160,27 @@ def test_a_shell_opens_in_the_folder_on_the_first_rank_and_the_job_ends_with_it(
     eventually("it is gone", lambda: team_a.get("trainjob", "desk") is None)
 
 
+def test_a_job_with_a_shell_that_nobody_uses_is_complete(team_a: Cluster, tmp_path: Path) -> None:
+    options = (
+        "--interactive",
+        "--keep",
+        "--idle-limit",
+        "10s",
+        "--runtime",
+        "plain",
+        "--name",
+        "desk",
+        "--yes",
+    )
+    busy = ("timeout", "20", "sh", "-c", "while :; do :; done")
+    used = trainyard(team_a, "ada", tmp_path, "run", *options, "--", *busy)
+    assert used.returncode == 124, used.stderr
+    assert "the job ends after 10 s without use, or after 8 h (--time-limit)" in used.stdout
+    team_a.wait_for_condition("desk", "Complete", within=LEARNED)
+    said = ["trainyard: ready\n", "trainyard: nobody has used it for 10 s\n"]
+    assert team_a.logs("desk") == {"desk-node-0-0": "".join(said)}
+
+
 def test_requirements_are_installed_before_the_command_or_the_log_says_why_not(
     team_a: Cluster, tmp_path: Path
 ) -> None:

@@ -767,14 +767,15 @@ def test_a_copy_takes_the_folder_of_its_model_along(run: Answer, folder: Path) -
 def test_a_job_with_a_shell_waits_with_the_folder(run: Answer, folder: Path) -> None:
     (folder / "notes").write_text("1\n")
     (folder / "trainyard.yaml").write_text("memory: 2Gi\ncommand: [python, train.py]\n")
-    code, out, err = run(Cluster(), dry_run=True, detach=False, form=Form.JSON, shell=Shell(seconds=60))
+    waiting = interactive.Waiting(60)
+    code, out, err = run(Cluster(), dry_run=True, detach=False, form=Form.JSON, shell=Shell(waiting=waiting))
     job, secret = json.loads(out)["items"]
     assert (code, job["metadata"]["name"], unpacked(secret)) == (
         0,
         "shell-x7k2f",
         ["notes", "trainyard.yaml"],
     )
-    assert job["spec"]["trainer"]["command"] == [*WRAPPED[:4], *interactive.waiting(60)]
+    assert job["spec"]["trainer"]["command"] == [*WRAPPED[:4], *waiting.command(1)]
     assert err.replace(str(folder), "FOLDER") == (
         "TrainJob team/shell-x7k2f\n"
         "  runtime    torch-distributed\n"

@@ -17,6 +17,7 @@ from tests.support.fake_api import status
 from tests.support.pod_logs import TRAINJOB
 from trainyard_api.errors import UserError
 from trainyard_assist.run import interactive
+from trainyard_assist.run.interactive import Waiting
 from trainyard_cli.commands import attach
 from trainyard_cli.commands import run_interactive as command
 from trainyard_cli.commands.run_interactive import Shell
@@ -84,7 +85,7 @@ def test_the_shell_opens_once_the_first_rank_is_ready_and_the_job_ends_with_it(d
 
 
 def test_with_keep_the_job_goes_on_and_the_way_back_is_said(desk: Desk) -> None:
-    code, _, err, _ = opened(desk, Shell(SAYS, keep=True))
+    code, _, err, _ = opened(desk, Shell(SAYS, Waiting(keep=True)))
     assert (code, err.splitlines()[-1], desk.is_there) == (3, GOES_ON, True)
 
 
@@ -145,31 +146,40 @@ def test_a_job_that_cannot_be_cancelled_says_how_to_end_it(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "sentence"),
+    ("limits", "sentence"),
     [
-        ("2 h", "--time-limit must be a duration such as 15s, 10m, 24h or 7d; is '2 h'"),
-        ("0s", "--time-limit must be more than 0s, and at most 30d; is 0s"),
-        ("31d", "--time-limit must be more than 0s, and at most 30d; is 31d"),
+        (("2 h", None), "--time-limit must be a duration such as 15s, 10m, 24h or 7d; is '2 h'"),
+        (("0s", None), "--time-limit must be more than 0s, and at most 30d; is 0s"),
+        (("31d", None), "--time-limit must be more than 0s, and at most 30d; is 31d"),
+        ((None, "1.5h"), "--idle-limit must be a duration such as 15s, 10m, 24h or 7d; is '1.5h'"),
     ],
 )
-def test_a_wrong_limit_is_told(limit: str, sentence: str) -> None:
+def test_a_wrong_limit_is_told(limits: tuple[str | None, str | None], sentence: str) -> None:
     with pytest.raises(UserError) as error:
-        Shell.of((), limit, keep=False)
+        Shell.of((), *limits, keep=False)
     assert str(error.value) == sentence
 
 
 def test_what_the_plan_says_of_it() -> None:
-    assert [Shell.of((), limit, keep=keep).sentence for limit, keep in ((None, False), ("90m", True))] == [
-        "in rank 0; the job ends with it, or after 8 h (--time-limit)",
+    cases = ((None, None, False, 1), (None, "30m", True, 1), ("90m", None, True, 1), (None, "0s", False, 1))
+    assert [
+        Shell.of((), time_limit, idle_limit, keep=keep).waiting.sentence(nodes)
+        for time_limit, idle_limit, keep, nodes in (*cases, (None, None, False, 2))
+    ] == [
+        "in rank 0; the job ends with it, after 2 h without use, or after 8 h (--time-limit)",
+        "in rank 0; the job ends after 30 min without use, or after 8 h (--time-limit)",
         "in rank 0; the job ends after 1 h 30 min (--time-limit)",
+        "in rank 0; the job ends with it, or after 8 h (--time-limit)",
+        "in rank 0; the job ends with it, or after 8 h (--time-limit)",
     ]
 
 
 # --- what the nodes run -------------------------------------------------------------
 
 
-def test_a_node_says_that_it_is_ready_and_is_complete_after_its_time() -> None:
-    answer = subprocess.run(interactive.waiting(0), capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("waiting", [Waiting(0), Waiting(2, idle=1.5)], ids=["used or not", "while used"])
+def test_a_node_says_that_it_is_ready_and_is_complete_after_its_time(waiting: Waiting) -> None:
+    answer = subprocess.run(waiting.command(1), capture_output=True, text=True, check=False)
     assert (answer.returncode, answer.stdout, answer.stderr) == (
         0,
         "trainyard: ready\ntrainyard: its time is over\n",
@@ -177,8 +187,10 @@ def test_a_node_says_that_it_is_ready_and_is_complete_after_its_time() -> None:
     )
 
 
-def test_a_node_that_is_ended_does_not_wait_to_be_killed_and_is_not_complete() -> None:
-    with subprocess.Popen(interactive.waiting(60), stdout=subprocess.PIPE, start_new_session=True) as node:
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_node_that_is_ended_does_not_wait_to_be_killed_and_is_not_complete(nodes: int) -> None:
+    command = Waiting().command(nodes)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as node:
         assert node.stdout is not None
         assert node.stdout.readline() == b"trainyard: ready\n"
         node.terminate()

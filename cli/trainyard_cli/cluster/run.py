@@ -55,8 +55,8 @@ from .observe import expected
 
 DEFAULT_RUNTIME: Final = "torch-distributed"
 """As in Kubeflow's SDK."""
-CARRIES: Final = 3600.0
-"""Seconds after which a carrier ends that nobody has ended."""
+CARRIER: Final = interactive.Waiting(seconds=3600.0, idle=0)
+"""How long a carrier waits that nobody ends."""
 TRIES: Final = 3
 """Names that are generated until one is free."""
 _LONGEST: Final = 60
@@ -82,8 +82,8 @@ class Request:
     """The folder that travels with it; None for none, or for that of the TrainJob that it is a copy of."""
     remarks: tuple[str, ...] = ()
     """What to say of that folder."""
-    shell: str = ""
-    """What to say of the shell for which it waits; empty if it runs a command."""
+    waiting: interactive.Waiting | None = None
+    """How long it waits for its user; None if it runs a command."""
 
 
 async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Draft:
@@ -103,7 +103,10 @@ async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Dr
     copied = await _copied(client, namespace, request.copied) if request.copied else None
     runtime = await runtime_of(client, namespace, settings, copied)
     secret_keys, remarks = await _secret_keys(client, namespace, settings.secrets)
-    base = interactive.NAME if request.shell else base_name(settings.command, request.copied)
+    base = interactive.NAME if request.waiting else base_name(settings.command, request.copied)
+    if request.waiting is not None:
+        command = request.waiting.command(settings.nodes or runtime.nodes)
+        settings = settings.model_copy(update={"command": [*command]})
     packed, about = await _packed(client, request, copied)
     plain = trainjob(
         settings,
@@ -119,7 +122,7 @@ async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Dr
     carries = None
     if request.packed is not None and request.packed.claim:
         await _require_claim(client, namespace, request.packed.claim)
-        carries = carrier(plain, runtime.manifest, request.packed.claim, interactive.waiting(CARRIES))
+        carries = carrier(plain, runtime.manifest, request.packed.claim, CARRIER.command(1))
     refusal = await _refusal(client, manifest)
     warnings = tuple(dict.fromkeys(warnings))
     queue, last = await asyncio.gather(
@@ -129,7 +132,7 @@ async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Dr
         trainjob=manifest,
         secret=(None if objects is None else objects.secret) or None,
         carrier=carries,
-        shell=request.shell,
+        shell=request.waiting.sentence(settings.nodes or runtime.nodes) if request.waiting else "",
         workspace=about,
         runtime=runtime,
         queue=queue,

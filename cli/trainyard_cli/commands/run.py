@@ -22,7 +22,7 @@ from trainyard_api.errors import InvalidFieldError, UserError
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 from trainyard_assist.run import plan, settings
-from trainyard_assist.run.interactive import LIMIT
+from trainyard_assist.run.interactive import IDLE, LIMIT
 from trainyard_assist.run.plan import Draft
 from trainyard_assist.run.settings import Settings
 from trainyard_assist.run.trainjob import SUFFIX, SUFFIX_LENGTH
@@ -108,13 +108,13 @@ def run(
         )
         request = cluster.Request(
             namespace=namespace or credentials.namespace,
-            settings=chosen if shell is None else shell.waiting(chosen),
+            settings=chosen,
             suffix=_suffix,
             folder="" if copied else run_settings.label(folder),
             copied=copied,
             packed=packed,
             remarks=remarks,
-            shell="" if shell is None else shell.sentence,
+            waiting=None if shell is None else shell.waiting,
         )
         draft, lines = asyncio.run(_draft(credentials, request))
         talk.writelines(f"{line}\n" for line in lines)
@@ -314,6 +314,14 @@ TimeLimit = Annotated[
     str | None,
     typer.Option(help=f"Of --interactive: how long the job runs at most; by default {LIMIT}.", metavar="2h"),
 ]
+IdleLimit = Annotated[
+    str | None,
+    typer.Option(
+        help="Of --interactive, on one node: how long the job continues when nobody uses it; "
+        f"by default {IDLE}, 0s for no limit.",
+        metavar="30m",
+    ),
+]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Send it, and do not follow it.")]
 Namespace = Annotated[
     str | None, typer.Option("--namespace", "-n", help="Namespace; by default that of the context.")
@@ -351,6 +359,7 @@ def command(
     interactive: Interactive = False,
     keep: KeepJob = False,
     time_limit: TimeLimit = None,
+    idle_limit: IdleLimit = None,
     yes: Yes = False,
     dry_run: DryRun = False,
     detach: Detach = False,
@@ -379,8 +388,8 @@ def command(
 
     Example: trainyard run --interactive --gpus 1 --time-limit 2h
     """
-    if not interactive and (keep or time_limit is not None):
-        raise UserError("--keep and --time-limit are options of --interactive")
+    if not interactive and (keep or time_limit is not None or idle_limit is not None):
+        raise UserError("--keep, --time-limit and --idle-limit are options of --interactive")
     raise typer.Exit(
         run(
             words or (),
@@ -404,7 +413,7 @@ def command(
             dry_run=dry_run,
             detach=detach,
             local=local,
-            shell=Shell.of(words or (), time_limit, keep=keep) if interactive else None,
+            shell=Shell.of(words or (), time_limit, idle_limit, keep=keep) if interactive else None,
             form=output,
             ask=ask_on_terminal(),
             namespace=namespace,

@@ -10,7 +10,7 @@ import asyncio
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TextIO
 
 from trainyard_api import durations
@@ -18,7 +18,6 @@ from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 from trainyard_assist.run import interactive
-from trainyard_assist.run.settings import Settings
 from trainyard_assist.stops import Outcome, Seen
 from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials
@@ -41,29 +40,23 @@ class Shell:
 
     words: Sequence[str] = ()
     """A command; none: a shell."""
-    seconds: float = durations.seconds(interactive.LIMIT)
-    keep: bool = False
-    """Whether the job goes on after it."""
+    waiting: interactive.Waiting = field(default_factory=interactive.Waiting)
 
     @classmethod
-    def of(cls, words: Sequence[str], time_limit: str | None, *, keep: bool) -> Shell:
+    def of(cls, words: Sequence[str], time_limit: str | None, idle_limit: str | None, *, keep: bool) -> Shell:
         """What the command line says of it. Raises `UserError` for what is no duration, or too long."""
-        try:
-            seconds = durations.seconds(time_limit or interactive.LIMIT)
-        except ValueError as error:
-            raise UserError(f"--time-limit {error}") from error
+        seconds = _seconds("--time-limit", time_limit or interactive.LIMIT)
+        idle = _seconds("--idle-limit", idle_limit or interactive.IDLE)
         if not 0 < seconds <= MOST:
             raise UserError(f"--time-limit must be more than 0s, and at most 30d; is {time_limit}")
-        return cls(words, seconds, keep)
+        return cls(words, interactive.Waiting(seconds, idle, keep))
 
-    @property
-    def sentence(self) -> str:
-        """What the plan says of it."""
-        return interactive.sentence(self.seconds, keep=self.keep)
 
-    def waiting(self, settings: Settings) -> Settings:
-        """The settings of the job that waits for it."""
-        return settings.model_copy(update={"command": [*interactive.waiting(self.seconds)]})
+def _seconds(option: str, text: str) -> float:
+    try:
+        return durations.seconds(text)
+    except ValueError as error:
+        raise UserError(f"{option} {error}") from error
 
 
 class ReadyError(Exception):
@@ -118,9 +111,8 @@ def open_shell(
     place = ["-n", namespace, *same_place(None, kubeconfig, context)]
     back = f"To come back: {shlex.join(['trainyard', 'exec', name, *place])}"
     end = _end(trainjob, place)
-    goes_on = (
-        f"TrainJob {namespace}/{name} continues, {durations.words(shell.seconds)} at most. {back}. {end}"
-    )
+    limit = durations.words(shell.waiting.seconds)
+    goes_on = f"TrainJob {namespace}/{name} continues, {limit} at most. {back}. {end}"
     rank = ""
     try:
         printer = UntilReady(out, "", marked=True)
@@ -155,7 +147,7 @@ def open_shell(
     except UserError:
         say(cancelled(credentials, trainjob, end))
         raise
-    say(goes_on if shell.keep else cancelled(credentials, trainjob, end))
+    say(goes_on if shell.waiting.keep else cancelled(credentials, trainjob, end))
     return code
 
 
