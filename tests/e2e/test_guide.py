@@ -114,6 +114,7 @@ def test_each_command_of_the_page_on_results_works(team_a: Cluster, folder: Path
 
 @pytest.mark.long
 def test_each_command_of_the_first_hour_works(team_a: Cluster, folder: Path) -> None:
+    (folder / "trainyard.yaml").unlink()  # of the other guide: with it, jobs have two nodes
     follow(FIRST_HOUR, team_a, folder)
     assert (folder / "weight.pt").is_file()
     assert team_a.get("trainjob", "bench") is None

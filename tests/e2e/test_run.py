@@ -154,7 +154,7 @@ def test_a_shell_opens_in_the_folder_on_the_first_rank_and_the_job_ends_with_it(
             shell.kill()
             os.close(master)
     text = seen.decode().replace("\r\n", "\n")
-    assert "  shell      in rank 0; the job ends with it, or after 8 h (--time-limit)\n" in text
+    assert "  shell      in rank 0; the job ends with it, or after 8 h (--time-limit); what the" in text
     assert "words of the folder\nrank 0 in /trainyard/workspace\n" in text
     assert text.endswith("TrainJob team-a/desk is cancelled\n")
     eventually("it is gone", lambda: team_a.get("trainjob", "desk") is None)

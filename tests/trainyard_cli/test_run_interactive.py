@@ -170,7 +170,8 @@ def test_what_the_plan_says_of_it() -> None:
         "in rank 0; the job ends after 30 min without use, or after 8 h (--time-limit)",
         "in rank 0; the job ends after 1 h 30 min (--time-limit)",
         "in rank 0; the job ends with it, or after 8 h (--time-limit)",
-        "in rank 0; the job ends with it, or after 8 h (--time-limit)",
+        "in rank 0; the job ends with it, or after 8 h (--time-limit); "
+        "what the 2 nodes do together has to be started on each",
     ]
 
 

@@ -91,7 +91,8 @@ class Waiting:
         ends += [f"after {durations.words(self.idle)} without use"] if self._ends_unused(nodes) else []
         ends += [f"after {durations.words(self.seconds)} (--time-limit)"]
         *most, last = ends
-        return f"in rank 0; the job ends {', '.join(most)}{', or ' if most else ''}{last}"
+        together = f"; what the {nodes} nodes do together has to be started on each" if nodes > 1 else ""
+        return f"in rank 0; the job ends {', '.join(most)}{', or ' if most else ''}{last}{together}"
 
     def _ends_unused(self, nodes: int) -> bool:
         return nodes == 1 and 0 < self.idle < self.seconds
