@@ -1,4 +1,4 @@
-"""How long the commands take that people wait for: render, validate, lint, preview, up."""
+"""How long the commands take that people wait for: render, validate, lint, jobs, preview, up."""
 
 from __future__ import annotations
 
@@ -31,8 +31,11 @@ _ON_STACK = ("--stack", "sandbox", "--non-interactive", "--suppress-progress")
 _UP = ("pulumi", "up", *_ON_STACK, "--yes", "--skip-preview")
 
 
-async def commands(bench: Bench, *, runtimes: int, times: int) -> dict[str, float]:
-    """The median of so many `times`; lint reads so many runtimes, and preview finds an empty cluster."""
+async def commands(bench: Bench, *, runtimes: int, jobs: int, times: int) -> dict[str, float]:
+    """The median of so many `times`; lint reads so many runtimes, jobs so many TrainJobs.
+
+    Preview finds a cluster that has nothing else of the platform.
+    """
     with TemporaryDirectory(prefix="trainyard-bench-") as name:
         folder = Path(name)
         job = folder / "job.yaml"
@@ -47,9 +50,12 @@ async def commands(bench: Bench, *, runtimes: int, times: int) -> dict[str, floa
             "render a TrainJob, s": (_TRAINYARD, "render", "-f", str(job)),
             "validate a TrainJob, s": (_TRAINYARD, "validate", "-f", str(job)),
             f"lint of {runtimes} runtimes, s": (_TRAINYARD, "lint", str(catalog)),
+            f"jobs over {jobs} TrainJobs, s": (_TRAINYARD, "jobs", "--all-namespaces", "--all"),
             "pulumi preview of the sandbox stack, s": ("pulumi", "preview", *_ON_STACK),
         }
         environment = bench.plane.sandbox.environment()
+        await bench.driver.submit([f"listed-{number}" for number in range(jobs)], suspend=True)
+        await bench.driver.until("with a JobSet", lambda: len(bench.driver.jobsets), jobs)
         return {
             name: statistics.median([await _seconds(command, environment) for _ in range(times)])
             for name, command in command_lines.items()

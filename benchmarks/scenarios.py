@@ -165,8 +165,8 @@ ALL = (
         "What people wait for at the command line, the start of Python included",
         commands,
         (OURS,),
-        {"runtimes": 1000, "times": 3},
-        {"runtimes": 100, "times": 1},
+        {"runtimes": 1000, "jobs": 10_000, "times": 3},
+        {"runtimes": 100, "jobs": 100, "times": 1},
         rounds=1,
     ),
     Scenario(

@@ -1,7 +1,6 @@
 """CONTRIBUTING's "Where things go": its steps, followed in a clone, are enough, for `make check` too."""
 
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -238,11 +237,7 @@ STEPS = (PLUGIN, RUNTIME, RULE, PART, NEW_COMMAND)
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A clone in which all the steps have been followed."""
-    made = tmp_path_factory.mktemp("contributing") / "clone"
-    listed = git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
-    for file in (name for name in listed if (ROOT / name).is_file()):
-        (made / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / file, made / file)
+    made = site.copied(tmp_path_factory.mktemp("contributing") / "clone")
     git(made, "init", "--quiet")
     site.commit(made)
     site.equip(made)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import sys
 from collections.abc import Callable
@@ -100,8 +99,6 @@ COMMANDS: Final = {
 
 _OF_A_SITE: Final = (_PLATFORM_TEAMS, _PULL_REQUESTS)
 """Headings of the commands that work on a site, and so need the version that it pins."""
-_PIN: Final = re.compile(r"trainyard(?:\[[a-z, ]{0,99}\])?==([^\s;#]{1,99})")
-"""What a site's requirements.txt says of Trainyard's version."""
 
 app = typer.Typer(
     cls=on_demand.group(COMMANDS),
@@ -165,20 +162,21 @@ def other_version() -> str | None:
     """Why this version is not the one that the site pins; None if it is, or if it pins none."""
     from importlib.metadata import version  # noqa: PLC0415 - nobody else needs it
 
+    from .files import pin  # noqa: PLC0415 - nor this
+
     try:
-        file = places.site().root / "requirements.txt"
+        file = places.site().root / pin.FILE
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError, places.PlaceError):
         return None
     own = version("trainyard")
-    for number, line in enumerate(text.splitlines(), 1):
-        pin = _PIN.match(line)
-        if pin is not None and pin[1] != own:
-            return (
-                f"{places.shown(file)}:{number}: pins trainyard {pin[1]}, and this is {own}: install the "
-                "pinned one (make environment) and call it as .venv/bin/trainyard"
-            )
-    return None
+    pinned = pin.read(text)
+    if pinned is None or pinned.version == own:
+        return None
+    return (
+        f"{places.shown(file)}:{pinned.line}: pins trainyard {pinned.version}, and this is {own}: install "
+        "the pinned one (make environment) and call it as .venv/bin/trainyard"
+    )
 
 
 def elsewhere() -> str | None:

@@ -173,7 +173,7 @@ def test_a_job_with_a_shell_that_nobody_uses_is_complete(team_a: Cluster, tmp_pa
         "--yes",
     )
     busy = ("timeout", "20", "sh", "-c", "while :; do :; done")
-    used = trainyard(team_a, "ada", tmp_path, "run", *options, "--", *busy)
+    used = trainyard(team_a, "ada", tmp_path, "run", "--no-workspace", *options, "--", *busy)
     assert used.returncode == 124, used.stderr
     assert "the job ends after 10 s without use, or after 8 h (--time-limit)" in used.stdout
     team_a.wait_for_condition("desk", "Complete", within=LEARNED)

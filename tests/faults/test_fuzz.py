@@ -352,7 +352,7 @@ def as_operator(admin: Path, token: str) -> str:
     ("wanted", "factor"),
     [
         # Beside other tests, on whatever machine.
-        pytest.param(ALL // 10, 10, marks=pytest.mark.sandbox),
+        pytest.param(ALL // 40, 10, marks=pytest.mark.sandbox),
         pytest.param(ALL, 1, marks=pytest.mark.soak),
     ],
 )

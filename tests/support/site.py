@@ -38,6 +38,15 @@ def made(site: Path) -> Path:
     return site
 
 
+def copied(target: Path) -> Path:
+    """All files of this clone that git knows or would add, in a folder."""
+    listed = git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
+    for file in (name for name in listed if (ROOT / name).is_file()):
+        (target / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, target / file)
+    return target
+
+
 def equip(site: Path) -> None:
     """Give a checkout the `trainyard` that its own sources are."""
     path = ":".join(str(site / name) for name in SOURCES)

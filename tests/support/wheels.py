@@ -10,17 +10,18 @@ LOCKS = ("cli", "platform", "policies")
 OUTSIDE = ("PYTHONPATH", "VIRTUAL_ENV", "PULUMI_OPTION_CONFIG_FILE", "KUBECONFIG")
 
 
-def run(command: list[str | Path], folder: Path) -> subprocess.CompletedProcess[str]:
+def run(command: list[str | Path], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a command without what the environment says of a clone or a cluster."""
-    environment = {name: value for name, value in os.environ.items() if name not in OUTSIDE}
+    environment = {name: value for name, value in os.environ.items() if name not in OUTSIDE} | variables
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
-def built(folder: Path) -> Path:
-    """The wheel of this clone, in a folder."""
+def built(folder: Path, source: Path = ROOT) -> Path:
+    """The wheel of this clone or another, in a folder that has none of its version."""
     hatchling = Path(sys.executable).parent / "hatchling"
-    _done([hatchling, "build", "--target", "wheel", "--directory", folder], ROOT)
-    [path] = folder.glob("trainyard-*.whl")
+    there = {*folder.glob("trainyard-*.whl")}
+    _done([hatchling, "build", "--target", "wheel", "--directory", folder], source)
+    [path] = {*folder.glob("trainyard-*.whl")} - there
     return path
 
 

@@ -18,6 +18,7 @@ from tests.support.containers import JOBS, PODS, Containers
 from tests.support.fake_api import eventually, status
 from tests.support.fake_api import run as run_test
 from trainyard_api.errors import UserError
+from trainyard_assist.run import interactive
 from trainyard_cli.cluster import connection, terminal
 from trainyard_cli.commands import exec as command
 from trainyard_kube.client import ApiError
@@ -69,6 +70,17 @@ def test_a_command_has_its_own_output_errors_and_exit_code(tmp_path: Path) -> No
         "tty": "false",
     }
     assert api.writes() == []
+
+
+def test_with_a_folder_a_command_starts_where_the_shell_does(tmp_path: Path) -> None:
+    api = Containers(tmp_path)
+    annotations = {"trainyard.dev/workspace": "sha256:0123"}
+    api.put(f"{JOBS}/tj", {**api.objects[f"{JOBS}/tj"], "metadata": {"annotations": annotations}})
+    assert executed(api, "echo", "in the folder") == (0, b"in the folder\n", b"")
+    executed(api, stdin=b"exit\n")
+    command, shell = (executed["command"] for executed in api.execs)
+    assert command == [*interactive.shell(("echo", "in the folder"))]
+    assert command[2].removesuffix('exec "$@"\n') == shell[2][: shell[2].index("command -v bash")]
 
 
 def test_what_is_piped_to_it_is_its_input_to_the_end(tmp_path: Path) -> None:
@@ -171,7 +183,7 @@ def test_a_program_or_a_shell_that_the_image_does_not_have_is_told(
     api = Containers(tmp_path)
     with pytest.raises(UserError, match=r"^the image of rank 0 of TrainJob team/tj has no no-such-program$"):
         executed(api, "no-such-program", "-v")
-    monkeypatch.setattr(command, "_SHELL", ("no-such-shell",))
+    monkeypatch.setattr(interactive, "shell", lambda _: ("no-such-shell",))
     with pytest.raises(UserError, match="has no shell, neither bash nor sh: name a command that it has"):
         executed(api)
 

@@ -250,6 +250,17 @@ def test_of_pods_that_are_gone_the_last_lines_are_printed(monkeypatch: pytest.Mo
     assert "lost" not in out
 
 
+def test_of_a_failed_job_whose_last_pods_were_ended_before_they_printed_the_last_lines_are_printed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = Cluster("", "", state="Failed")
+    kept(api)
+    code, out, err = printed(api, monkeypatch)
+    assert (code, err) == (0, "Its pods are gone, or cannot be read. These are their last lines:\n")
+    assert [line for line in out.splitlines() if line.startswith("  | ")] == ["  | lost", "  | ValueError"]
+    assert printed(api, monkeypatch, tail=0) == (0, "", "")
+
+
 def test_of_a_failed_job_the_last_lines_of_the_pods_that_are_gone_follow_the_others_logs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -110,6 +110,21 @@ def test_what_touches_no_stack_says_so(clone: Path) -> None:
     assert written() == "## It touches no stack\n"
 
 
+def test_a_new_version_of_trainyard_is_named_and_the_preview_says_what_it_changes(clone: Path) -> None:
+    Path("requirements.txt").write_text("trainyard[site]==0.1.0\n")
+    git("add", "requirements.txt")
+    alone("onprem")
+    Path("requirements.txt").write_text("# ours\ntrainyard[site]==0.2.0`<b>\n")
+    outcome = Outcome(summary="12 to change, 300 as they are")
+    assert written(previewed("onprem", "", outcome)) == (
+        "## Trainyard `0.1.0` becomes ``0.2.0`<b>``; 0 other changes on 1 stack; nothing is refused\n\n"
+        "**Preview**\n- passes on `onprem (12 to change, 300 as they are)`\n\n"
+        "What version ``0.2.0`<b>`` changes on a cluster is in its preview.\n"
+    )
+    Path("requirements.txt").write_text("trainyard[site]==0.1.0\nruff\n")
+    assert "Changed as well, for every stack, see the preview: `requirements.txt`" in written()
+
+
 def test_a_change_of_an_image_on_one_stack_with_the_jobs_that_it_reaches(clone: Path) -> None:
     alone("onprem")
     edit(DISTRIBUTED, "numNodes: 1\n    torch", "numNodes: 3\n    torch")

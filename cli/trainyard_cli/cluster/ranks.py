@@ -11,9 +11,11 @@ from typing import Final
 
 import msgspec
 
+from trainyard_api import names
 from trainyard_api.errors import UserError
 from trainyard_api.printable import clean
 from trainyard_assist import jobs
+from trainyard_assist.explain import read
 from trainyard_kube.client import Client, NotFoundError
 from trainyard_kube.resources import PODS
 
@@ -38,6 +40,8 @@ class Rank:
     """The unambiguous name: `node-3`."""
     pod: str
     container: str
+    has_folder: bool = False
+    """Whether the TrainJob has a folder that was sent with it."""
 
     def __str__(self) -> str:
         return f"rank {self.label} of TrainJob {self.namespace}/{self.job}"
@@ -99,7 +103,8 @@ async def running(client: Client, namespace: str, job: str, rank: str | None) ->
         ApiError: The cluster could not be queried.
     """
     logs = Logs(client, namespace, job, Wanted(rank=rank or FIRST))
-    row = jobs.row(await logs.trainjob())
+    trainjob = await logs.trainjob()
+    row = jobs.row(trainjob)
     sources = await logs.sources()
     places = list(dict.fromkeys(str(source.pod.place) for source in sources))
     if not places:
@@ -117,7 +122,13 @@ async def running(client: Client, namespace: str, job: str, rank: str | None) ->
     for source, pod in pods:
         if pod.state(source.pod.container).running is not None:
             return Rank(
-                namespace, job, source.label, str(source.pod.place), source.pod.name, source.pod.container
+                namespace,
+                job,
+                source.label,
+                str(source.pod.place),
+                source.pod.name,
+                source.pod.container,
+                has_folder=names.WORKSPACE in read.texts(trainjob, "metadata", "annotations"),
             )
     label = sources[0].label
     state = "has no pod any more" if not pods else _words(*max(pods, key=_created))

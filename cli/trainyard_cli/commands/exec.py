@@ -28,7 +28,6 @@ from ..cluster.observe import is_name
 from ..cluster.remote_command import AbsentProgramError, Streams, execute
 from ..options import Context, Kubeconfig, Rank
 
-_SHELL: Final = interactive.shell(())
 _REFUSED: Final = range(400, 500)
 """HTTP status of a request of which nothing was started."""
 _SIGNALLED: Final = 128
@@ -112,10 +111,12 @@ async def _execute(
         except ApiError as error:  # nothing is started yet
             raise UserError(clean(f"{credentials.source}: {error}")) from error
         try:
+            # An image that a folder was unpacked in has sh; another one may have no shell at all.
+            is_inside = target.has_folder or not arguments
             return await execute(
                 client,
                 target,
-                arguments or _SHELL,
+                interactive.shell(arguments) if is_inside else arguments,
                 streams,
                 during=terminal.raw(stdin) if is_terminal else nullcontext(),
             )

@@ -154,9 +154,12 @@ async def print_rest(
         _say_unread(unread, err)
     # Of a job that has failed, Kubernetes deletes the pods that still ran.
     kept = await last_lines.kept(client, trainjob) if not read or row.state == State.FAILED else ""
-    places = _missing(kept, read, wanted) if isinstance(kept, Kept) else {}
+    # A pod that was ended as soon as it was made has a log, and nothing in it.
+    empty = {str(source.pod.place) for source in sources if source.log.is_empty and wanted.tail != 0}
+    printed = read - empty
+    places = _missing(kept, printed, wanted) if isinstance(kept, Kept) else {}
     if isinstance(kept, Kept) and places:
-        which = "Other pods of it" if read else "Its pods"
+        which = "Other pods of it" if printed else "Its pods"
         print(f"{which} are gone, or cannot be read. These are their last lines:", file=err)
         printer.print(explain_logs.lines(msgspec.structs.replace(kept, pods=places)))
     elif not read:

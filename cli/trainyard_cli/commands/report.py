@@ -33,7 +33,7 @@ from trainyard_policies.lint import granted
 from trainyard_policies.settings import Policies
 
 from ..cluster.workloads import Seen
-from ..files import outcomes
+from ..files import outcomes, pin
 from ..files.git import at_revision, changes_of_site, left
 from ..output import FINE
 from . import impact, report_markdown, verify
@@ -80,12 +80,14 @@ def run(
     names_of = [name for name in stack_names.stacks(site.stacks) if name != verify.SANDBOX]
     findings, _ = verify.look(since=since, site=site, today=today)
     stacks = [_stack(name, since, results, today) for name in stack_names.touched(names_of, changed)]
+    versions = _versions(changed, since, site.root)
     change = Change(
         findings,
         stacks,
         not_installed=_not_installed(changed, since, stacks, site.runtimes, today),
         removed=_gone(changed, site.stacks),
-        unjudged=impact.unjudged(since),
+        versions=versions,
+        unjudged=[name for name in impact.unjudged(since) if versions is None or name != pin.FILE],
         has_results=results is not None,
         run=address,
     )
@@ -210,6 +212,22 @@ def _not_installed(
         path.stem: tuple(f"{path.stem}: {sentence}" for sentence in granted.by(before, after, today))
         for path, (before, after) in zip(paths, manifests, strict=True)
     }
+
+
+def _versions(changed: Sequence[str], since: str, root: Path) -> tuple[str, str] | None:
+    """The version of Trainyard before and after, if a change of a site's requirements moves it."""
+    if pin.FILE not in changed:
+        return None
+    with TemporaryDirectory() as folder:
+        [before] = at_revision(left(since), [root / pin.FILE], Path(folder))
+        texts = [
+            path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+            for path in (before, root / pin.FILE)
+        ]
+    match [pin.read(text) for text in texts]:
+        case [pin.Pin(old), pin.Pin(new)] if old != new:
+            return old, new
+    return None
 
 
 def _read(path: Path) -> Mapping[str, Any]:

@@ -82,6 +82,8 @@ class Change:
     """Changed runtimes that no stack has, and what is newly let through in each."""
     removed: Sequence[str] = ()
     """Stacks whose file is gone."""
+    versions: tuple[str, str] | None = None
+    """The version of Trainyard that the site had, and the one that it gets; None if it stays."""
     unjudged: Sequence[str] = ()
     """Folders that have also changed and affect all stacks."""
     has_results: bool = False

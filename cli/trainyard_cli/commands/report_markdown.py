@@ -83,9 +83,14 @@ def _headline(change: Change, rows: Sequence[Row]) -> str:
         if not change.stacks:
             return "It touches no stack"
         number = len(rows) + sum(bool(stack.settings) or stack.is_new for stack in change.stacks)
-        headlines = [f"{_many(number, 'change')} on {_many(len(change.stacks), 'stack')}; nothing is refused"]
+        what = _many(number, "other change" if change.versions else "change")
+        headlines = [f"{what} on {_many(len(change.stacks), 'stack')}; nothing is refused"]
         if rows and not any(stack.not_seen for stack in change.stacks):
             headlines.append("no TrainJob loses anything")
+    if change.versions:
+        headlines.insert(
+            0, f"Trainyard {' becomes '.join(_code(version, 40) for version in change.versions)}"
+        )
     line = "; ".join(headlines)
     return line[0].upper() + line[1:]
 
@@ -256,6 +261,8 @@ def _besides(change: Change) -> list[str]:
         lines.append(f"Changed, and installed by no stack: {_code(_names([*change.not_installed]), 100)}")
     if change.removed:
         lines.append(f"{_code(_names(change.removed), 80)}: not destroyed by this; run `make destroy` first.")
+    if change.versions:
+        lines.append(f"What version {_code(change.versions[1], 40)} changes on a cluster is in its preview.")
     if change.unjudged:
         also = _code(", ".join(change.unjudged), 100)
         lines.append(f"Changed as well, for every stack, see the preview: {also}")

@@ -135,7 +135,7 @@ def open_shell(
     try:
         code = execution.run(
             name,
-            interactive.shell(shell.words),
+            shell.words,
             rank=rank,
             namespace=namespace,
             kubeconfig=kubeconfig,
