@@ -58,8 +58,8 @@ def test_a_site_moves_over_two_versions_by_one_line_each(dist: Path, acme: Path)
         assert (refused.returncode, before in refused.stderr, version in refused.stderr) == (2, True, True)
         made = run(["make", "--no-print-directory", "environment"], acme, PIP_FIND_LINKS=str(dist))
         assert made.returncode == 0, made.stderr
-        said = run([".venv/bin/trainyard", "--version"], acme)
-        assert said.stdout == f"trainyard {version}\n"
+        number = run([".venv/bin/trainyard", "--version"], acme)
+        assert number.stdout == f"trainyard {version}\n"
         verified = run(["make", "--no-print-directory", "verify"], acme)
         assert (verified.returncode, ": 0 mandatory" in verified.stderr) == (0, True), verified.stderr
         touched = run([".venv/bin/trainyard", "stacks", "--since", "main"], acme)

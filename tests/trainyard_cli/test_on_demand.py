@@ -48,6 +48,19 @@ def test_what_needs_no_command_imports_none(arguments: list[str], variables: dic
     assert run.stderr.split() == [ROOM, f"{ROOM}.main", f"{ROOM}.on_demand"]
 
 
+def test_what_data_scientists_call_all_day_imports_no_settings_of_stacks():
+    commands = ("attach", "cancel", "cp", "exec", "explain", "jobs", "logs", "ports", "retry", "suspend")
+    imports = "; ".join(f"import {ROOM}.commands.{command}" for command in commands)
+    heavy = "{'pydantic', 'pulumi', 'kopf'} & {*sys.modules}"
+    run = subprocess.run(
+        [sys.executable, "-c", f"import sys; {imports}; print(*{heavy})"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout == "\n"
+
+
 PACKAGE = metadata.version("trainyard")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -16,10 +16,12 @@ from trainyard_kube import credentials as kube_credentials
 from trainyard_kube.client import Client
 from trainyard_kube.credentials import Credentials, NoKubeconfigError
 from trainyard_platform.errors import PlatformError
-from trainyard_platform.stack.settings import Cluster
 from trainyard_sandbox.paths import Instance
 
 from .exec_plugin import Credential
+
+if TYPE_CHECKING:  # most commands have no stack, and would wait a sixth of a second for its settings
+    from trainyard_platform.stack.settings import Cluster
 
 T = TypeVar("T")
 
