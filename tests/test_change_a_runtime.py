@@ -9,6 +9,7 @@ from tests.support import site
 from tests.support.site import ROOT, STACK, edit
 
 GUIDE = (ROOT / "docs" / "change-a-runtime.md").read_text()
+pytestmark = pytest.mark.long
 OF_A_CLUSTER = "trainyard runtimes jobs "
 """What is asked of a cluster is tried on one (tests/e2e/test_runtime_jobs.py)."""
 DISTRIBUTED = "runtimes/torch/torch-distributed.yaml"

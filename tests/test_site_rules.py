@@ -117,17 +117,28 @@ def test_parameters_of_the_site_hold_where_a_stack_says_nothing_else(clone: Path
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("broken", "x = (\n", "site/broken.py:1: SyntaxError: '(' was never closed"),
+        pytest.param(
+            "broken",
+            "x = (\n",
+            "site/broken.py:1: SyntaxError: '(' was never closed",
+            marks=pytest.mark.long,
+        ),
         (
             "broken",
             "\nimport nothing_of_the_kind\n",
             "site/broken.py:2: ModuleNotFoundError: No module named",
         ),
-        ("broken", "X = 1\n", "site/broken.py:1: must have RULE, a Rule or a StackRule"),
-        (
+        pytest.param(
+            "broken",
+            "X = 1\n",
+            "site/broken.py:1: must have RULE, a Rule or a StackRule",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
             "again",
             RULE,
             "site/cost_center.py:1: there is already a rule cost-center: give this one another id",
+            marks=pytest.mark.long,
         ),
         (
             "again",

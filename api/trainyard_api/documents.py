@@ -18,6 +18,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, ClassVar, Final, cast
 
 import yaml
@@ -38,6 +39,10 @@ _VALUE: Final = 32
 """Additional characters per value: for its key, and the indentation of both."""
 _NO_OBJECT: Final = "a document must be an object"
 _NO_OBJECT_ITEM: Final = "an item of a List must be an object"
+_SHORT: Final = 16 * 2**10
+"""Characters of a text whose nodes are kept; they take about 30 bytes for each."""
+_REMEMBERED: Final = 64
+"""Texts whose nodes are kept: more than the catalog has files."""
 _TOO_LARGE: Final = f"larger than {MAX_BYTES >> 20} MiB"
 _UNNAMED: Final = "<text>"
 _NOT_CLOSED: Final = {
@@ -179,7 +184,8 @@ def parse(text: str, source: str) -> tuple[Document, ...]:
     if len(text.encode()) > MAX_BYTES:
         raise DocumentError(source, START, _TOO_LARGE)
     try:
-        return tuple(_documents(_QuickLoader(text), source))
+        nodes = _remembered(text) if len(text) <= _SHORT else _nodes(_QuickLoader(text))
+        return tuple(_documents(nodes, source))
     except yaml.YAMLError:
         return _parse_in_words(text, source)
 
@@ -209,7 +215,7 @@ def _item(document: Document, position: int, value: Any) -> Document:
 def _parse_in_words(text: str, source: str) -> tuple[Document, ...]:
     """Like `parse`, with the parser in Python: a quarter as fast, but its errors say more."""
     try:
-        return tuple(_documents(_Loader(text), source))
+        return tuple(_documents(_nodes(_Loader(text)), source))
     except yaml.YAMLError as error:
         raise DocumentError.of(error, text, source) from error
 
@@ -239,9 +245,24 @@ def dump(documents: Iterable[Json]) -> str:
     return yaml.dump_all(list(documents), Dumper=_Dumper, sort_keys=True, width=2**20, allow_unicode=True)
 
 
-def _documents(loader: _Loader, source: str) -> Iterator[Document]:
+def _nodes(loader: _Loader) -> tuple[yaml.Node, ...]:
+    """The root node of each document."""
+    nodes = []
     while loader.check_node():
-        node = cast(yaml.Node, loader.get_node())
+        nodes.append(cast(yaml.Node, loader.get_node()))
+    return tuple(nodes)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _remembered(text: str) -> tuple[yaml.Node, ...]:
+    """The nodes of a short text. Commands read the catalog's files several times, once for each stack."""
+    return _nodes(_QuickLoader(text))
+
+
+def _documents(nodes: Iterable[yaml.Node], source: str) -> Iterator[Document]:
+    """The documents of the nodes, each with a value of its own, which callers may change."""
+    loader = _QuickLoader("")
+    for node in nodes:
         start = Position(node.start_mark.line + 1, node.start_mark.column + 1)
         value = loader.construct_document(node)
         if value is None:

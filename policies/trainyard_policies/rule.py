@@ -7,7 +7,6 @@ own way, and if the remedy is certain, it includes the edits.
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, MutableSequence, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any, Final, TypeVar
 
 from trainyard_api import json_reader, similar
 from trainyard_api.errors import FieldError, FieldPath
+from trainyard_api.json_types import copied
 
 from .manifest import Manifest, Workload
 from .parameters import Parameters
@@ -146,7 +146,7 @@ class StackRule(About):
 
 def edited(manifest: Value, edits: Iterable[Edit | Rename]) -> Value:
     """A copy of the manifest with the edits made; missing parents are created."""
-    result = copy.deepcopy(manifest)
+    result = copied(manifest)
     for edit in edits:
         apply(result, edit)
     return result
@@ -182,12 +182,12 @@ def _set(holder: Any, step: str, value: Any) -> None:
         if value is None:
             holder.pop(step, None)
         else:
-            holder[step] = copy.deepcopy(value)
+            holder[step] = copied(value)
     elif isinstance(holder, MutableSequence) and step.isdecimal() and int(step) < len(holder):
         if value is None:
             del holder[int(step)]
         else:
-            holder[int(step)] = copy.deepcopy(value)
+            holder[int(step)] = copied(value)
 
 
 def _short(value: Any) -> str:

@@ -6,9 +6,10 @@ site's cluster has is replaced by what the sandbox has.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Collection, Mapping
 from typing import Any, Final
+
+from trainyard_api.json_types import copied
 
 SETTINGS: Final = "trainyard:platform"
 _CONTROLLERS: Final = ("jobset", "kueue", "operator")
@@ -32,7 +33,7 @@ def adapted(
         kubernetes: The sandbox's version.
         parts: What the sandbox has beside the usual.
     """
-    settings, theirs = copy.deepcopy(dict(site["config"][SETTINGS])), sandbox["config"][SETTINGS]
+    settings, theirs = copied(dict(site["config"][SETTINGS])), sandbox["config"][SETTINGS]
     notes = [
         f"cluster: only the identifier, on Kubernetes {kubernetes}; charts, CRDs and images are the sandbox's"
     ]

@@ -209,6 +209,17 @@ items:
 """
 
 
+def test_a_text_that_is_read_again_is_another_value_with_the_place_of_its_own_source():
+    text = "a: {b: [1]}"
+    [first], [second] = parse(text, "f"), parse(text, "g")
+    first.value["a"]["b"].append(2)
+    assert (second.value, second.place, parse(text, "f")[0].value) == (
+        {"a": {"b": [1]}},
+        "g:1",
+        {"a": {"b": [1]}},
+    )
+
+
 def test_the_items_of_a_list_are_documents_with_their_places():
     found = list(items(parse(LISTED, "f")))
     assert found == [

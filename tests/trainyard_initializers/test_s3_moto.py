@@ -13,6 +13,8 @@ from trainyard_initializers.source import Checksum
 
 from .fetching import get, tree
 
+pytestmark = pytest.mark.long
+
 KEYS = {"ACCESS_KEY_ID": "AKIATEST", "SECRET_ACCESS_KEY": "right"}
 
 

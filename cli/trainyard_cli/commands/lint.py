@@ -6,7 +6,6 @@ them with --fix, and prints; `trainyard_policies` decides what is wrong.
 
 from __future__ import annotations
 
-import copy
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ import typer
 from trainyard_api import names, places, similar
 from trainyard_api.documents import Document, DocumentError, items, parse
 from trainyard_api.errors import UserError
+from trainyard_api.json_types import copied
 from trainyard_api.places import Site
 from trainyard_assist.offline import inside_others
 from trainyard_platform.catalog import files as catalog
@@ -334,7 +334,7 @@ def _pinned(document: Document, pins: Images) -> Document:
     """The document as it is installed: a runtime's images with the digests that the catalog knows."""
     if _identity(document)[0] != names.CLUSTER_TRAINING_RUNTIME:
         return document
-    value = copy.deepcopy(dict(document.value))
+    value = copied(dict(document.value))
     try:
         catalog_images.apply(value, pins)
     except (AttributeError, KeyError, TypeError):
@@ -349,7 +349,10 @@ def _deprecated(documents: Sequence[Document], catalog: Sequence[Path]) -> tuple
     going_away = []
     for path in (path for path in catalog if path not in read):
         try:
-            [document] = parse(linted.read(path), str(path))
+            text = linted.read(path)
+            if names.SUPPORT_LABEL not in text:
+                continue  # most of them: to parse them all takes longer than to lint a file
+            [document] = parse(text, str(path))
         except (CannotLintError, DocumentError, ValueError):
             continue  # one that is broken is no reason not to lint others
         metadata = document.value.get("metadata")

@@ -5,12 +5,12 @@ Called by `runtimes new` and `verify`.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 
 from trainyard_api.documents import Document
+from trainyard_api.json_types import copied
 from trainyard_platform.artifacts import ImagePin
 from trainyard_platform.catalog import stack_runtimes
 from trainyard_platform.catalog.files import Runtime
@@ -61,7 +61,7 @@ def violations(
 
 def from_registry(registry: Callable[[str], str], example: Document) -> Document:
     """The example of a header, which names upstream's image, where a stack has images from elsewhere."""
-    value = copy.deepcopy(dict(example.value))
+    value = copied(dict(example.value))
     trainer = value["spec"].get("trainer") or {}
     if "image" in trainer:
         trainer["image"] = registry(trainer["image"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import copy
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -13,7 +12,7 @@ from typing import Final, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from trainyard_api.json_types import Json, JsonValue
+from trainyard_api.json_types import Json, JsonValue, copied
 
 from .paths import Item, Path, below
 
@@ -57,7 +56,7 @@ def table() -> tuple[Right, ...]:
 
 def with_others(manifest: Json, live: Json, rights: Sequence[Right]) -> dict[str, JsonValue]:
     """The manifest in git, with values of others in fields and lists that git does not set."""
-    merged: dict[str, JsonValue] = copy.deepcopy(dict(manifest))
+    merged: dict[str, JsonValue] = copied(dict(manifest))
     for right in rights:
         if right.holds_for(manifest):
             for pattern in right.paths:
@@ -98,14 +97,14 @@ def _take_over(merged: dict[str, JsonValue], live: Mapping[str, JsonValue], path
     if items:
         _insert(target.setdefault(last, []), items)
     elif not target.get(last):
-        target[last] = copy.deepcopy(value)
+        target[last] = copied(value)
 
 
 def _insert(target: list[JsonValue], items: Sequence[tuple[int, JsonValue]]) -> None:
     """Insert the items at their positions in the cluster, so that the order matches."""
     for position, item in items:
         if item not in target:
-            target.insert(position, copy.deepcopy(item))
+            target.insert(position, copied(item))
 
 
 def _are_certificates(value: JsonValue) -> bool:

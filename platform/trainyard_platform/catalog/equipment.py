@@ -1,11 +1,10 @@
 """Runtimes with what a stack has for them: storage, accelerators, a data cache; pure."""
 
-import copy
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from trainyard_api import names
-from trainyard_api.json_types import Manifest
+from trainyard_api.json_types import Manifest, copied
 from trainyard_api.names import StorageRole
 from trainyard_api.similar import hint
 
@@ -26,7 +25,7 @@ def stored(runtime: Runtime, storage: Storage) -> Runtime:
     Raises:
         PlatformError: If a claim names a role that does not exist.
     """
-    manifest = copy.deepcopy(runtime.manifest)
+    manifest = copied(runtime.manifest)
     jobset = manifest["spec"]["template"]["spec"]
     for claim in _claims(jobset):
         role = _role(runtime.name, claim)
@@ -88,7 +87,7 @@ def equipped(runtime: Runtime, stack: Mapping[AcceleratorKind, Accelerator]) -> 
     A TrainJob may add any accelerator to a container that requests none, so that container gets the
     variables of all kinds.
     """
-    manifest = copy.deepcopy(runtime.manifest)
+    manifest = copied(runtime.manifest)
     for container in _training(manifest):
         limits = set((container.get("resources") or {}).get("limits") or {})
         offered = [

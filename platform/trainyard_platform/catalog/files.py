@@ -5,7 +5,6 @@ Files are data: nothing here builds a runtime. What is wrong with one is
 changes. Registering them with Pulumi is `parts.catalog`.
 """
 
-import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainyard_api import names, places
+from trainyard_api.json_types import copied
 from trainyard_api.similar import hint
 
 from .. import yamlfile
@@ -104,7 +104,7 @@ def read(path: Path, namesake: str = "") -> Runtime:
         namesake: Another file of the catalog that has its name; empty: none has.
     """
     runtime = _read(path, yamlfile.text(path), namesake)
-    return replace(runtime, manifest=copy.deepcopy(runtime.manifest))
+    return replace(runtime, manifest=copied(runtime.manifest))
 
 
 @lru_cache(maxsize=256)
@@ -118,7 +118,7 @@ def _read(path: Path, text: str, namesake: str) -> Runtime:
 
 def adapt(runtime: Runtime, overlay: RuntimeOverlay, images: Images = AS_WRITTEN) -> Runtime:
     """The runtime with its images resolved, what Trainyard puts into its pods, and a stack's changes."""
-    manifest = copy.deepcopy(runtime.manifest)
+    manifest = copied(runtime.manifest)
     catalog_images.apply(manifest, images)
     in_pods.add(manifest)
     return Runtime(name=runtime.name, framework=runtime.framework, manifest=overlays.apply(manifest, overlay))

@@ -6,18 +6,18 @@ own image, such as a parameter server or what prepares the trainer, gets the
 image and the variables. Initializers stay as they are.
 """
 
-import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trainyard_api import names, quantity
+from trainyard_api.json_types import copied
 
 from ..stack.runtimes import Placement, RuntimeOverlay
 
 
 def apply(manifest: Mapping[str, Any], overlay: RuntimeOverlay) -> dict[str, Any]:
     """A copy of the runtime with the changes made."""
-    result: dict[str, Any] = copy.deepcopy(dict(manifest))
+    result: dict[str, Any] = copied(dict(manifest))
     training = list(training_jobs(result))
     images = {container.get("image") for job in training for container in _pod(job)["containers"]}
     for job in training:
