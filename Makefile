@@ -17,7 +17,7 @@ again = for try in 1 2 3; do $(1) && exit 0; echo "Not fetched at try $$try of 3
 unexport PYTHONDONTWRITEBYTECODE
 TRAINYARD := $(BIN)/trainyard
 IN_SANDBOX := $(TRAINYARD) sandbox exec --
-SOURCES := .github/scripts api assist benchmarks cli delivery examples initializers kube operator platform policies sandbox tests trainers
+SOURCES := .github/scripts api assist benchmarks cache cli delivery examples initializers kube operator platform policies sandbox tests trainers
 
 .PHONY: help
 help: ## Say what there is
@@ -196,7 +196,7 @@ bench: environment ## The benchmarks, against Kubeflow Trainer's controller [QUI
 	@$(BIN)/python -m benchmarks $${QUICK:+--quick} $${ONLY:-}
 
 # Outside of .venv, so that what looks at our requirements adds none to them.
-DELIVERABLES := cli initializers operator platform policies trainers
+DELIVERABLES := cli data-cache initializers operator platform policies trainers
 AUDITOR := $(BIN)/uv run --quiet --no-project --isolated --with-requirements requirements/audit.txt --
 
 .PHONY: audit
@@ -217,7 +217,7 @@ dist: environment ## Build the wheel, with all that a site needs: dist/trainyard
 	@ls dist/trainyard-*.whl
 
 .PHONY: context
-context: environment ## The build context of an image, as dist/NAME: NAME=operator, initializers or trainers
+context: environment ## The build context of an image, as dist/NAME: NAME=operator, initializers, data-cache or trainers
 	@$(BIN)/python -c 'from pathlib import Path; from trainyard_sandbox.images import context; context("$(NAME)", Path("dist/$(NAME)"))'
 
 .PHONY: lock

@@ -57,6 +57,7 @@ DELIVERABLES = (
     deliverable("platform", "the program of `pulumi up`"),
     deliverable("policies", "the policy pack"),
     deliverable("initializers", "the initializers' image"),
+    deliverable("data-cache", "the data cache's image"),
     deliverable("cli", "`trainyard`"),
 )
 EXTRAS = tuple(f"--extra={lock.name}" for lock in DELIVERABLES if lock.name != "cli")

@@ -58,6 +58,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "api": GOAL,
     "assist": GOAL,
     "benchmarks": GOAL,
+    "cache": GOAL,
     "cli": GOAL,
     "delivery": GOAL,
     "examples": GOAL,

@@ -84,7 +84,7 @@ def test_every_part_of_dev_pins_what_dev_pins() -> None:
 
     dev = pins("dev")
     parts = [lock.name for lock in LOCKS if lock.within_dev]
-    assert parts == ["operator", "platform", "policies", "initializers", "cli", "uv"]
+    assert parts == ["operator", "platform", "policies", "initializers", "data-cache", "cli", "uv"]
     for name in parts:
         assert {k: v for k, v in pins(name).items() if dev.get(k) != v} == {}, name
 
@@ -135,7 +135,7 @@ def test_the_digits_trainjob_runs_the_function_that_the_sdk_ships() -> None:
 @pytest.mark.parametrize(
     "example",
     [
-        *("checkpoint", "deepspeed", "fsdp", "lightgbm", "lightning"),
+        *("checkpoint", "data-cache", "deepspeed", "fsdp", "lightgbm", "lightning"),
         *("mlx", "paddle", "tensorflow", "tensorflow-ps"),
     ],
 )

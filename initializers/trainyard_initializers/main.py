@@ -11,6 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from . import hub, local, request, s3
+from .cache.cluster import Cluster
+from .cache.settings import SCHEME
+from .cache.start import start
 from .failures import FAILURES, UNEXPECTED, Failure, InvalidSource
 from .fetch import fetch
 from .request import DATASET, MODEL, Request
@@ -74,15 +77,20 @@ def _run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
         _log.info("STORAGE_URI is not set: no %s was asked for", options.step)
         return
     storage_request = request.read(options.step, environment)
+    backoff = Backoff(attempts=options.attempts)
+    if storage_request.uri.scheme == SCHEME and options.step == DATASET:
+        start(storage_request, Cluster.around(environment), backoff)
+        return
     if storage_request.uri.scheme not in SOURCES:
-        schemes = ", ".join(f"{scheme}://" for scheme in sorted(SOURCES))
+        others = [SCHEME] if options.step == DATASET else []
+        schemes = ", ".join(f"{scheme}://" for scheme in sorted([*SOURCES, *others]))
         raise InvalidSource(f"{storage_request.uri} is of an unknown kind; there are {schemes}")
     target = options.target or Path("/workspace", options.step)
     fetch(
         storage_request,
         SOURCES[storage_request.uri.scheme](storage_request),
         target,
-        Backoff(attempts=options.attempts),
+        backoff,
     )
 
 
@@ -91,7 +99,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m trainyard_initializers",
         description="Fetch the dataset or model that STORAGE_URI names (hf://, s3://, pvc:// or file://) "
-        "into the volume of a training job. It appears at the target completely or not at all.",
+        "into the volume of a training job. It appears at the target completely or not at all. "
+        "For cache://, start a cache of a table in the cluster.",
         epilog="exit codes:\n    0  done, or it was there already\n"
         + f"  {UNEXPECTED:3}  Unexpected: a fault of this program\n"
         + "\n".join(codes),

@@ -19,6 +19,7 @@ PARTS: Final[Mapping[str, str]] = {
     "paddle": "the image of the runtime for PaddlePaddle",
     "lightgbm": "the image of the runtime for LightGBM",
     "initializers": "the image that fetches datasets and models",
+    "data-cache": "LeaderWorkerSet, and the image that holds a table in memory",
     "trainers": "the image that post-trains language models",
 }
 """What each is, by name."""

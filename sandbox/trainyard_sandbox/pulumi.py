@@ -11,7 +11,7 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -28,8 +28,12 @@ from .pki import write_private
 from .toolchain import Toolchain, artifacts_dir
 
 STACK = "sandbox"
-_INSTALLED: Final = ("volcano", "coscheduling")
-"""Parts of a sandbox that the stack installs."""
+_INSTALLED: Final[Mapping[str, Sequence[tuple[str, ...]]]] = {
+    "volcano": [("volcano", "enabled")],
+    "coscheduling": [("coscheduling", "enabled")],
+    "data-cache": [("dataCache", "enabled"), ("runtimes", "torch-distributed-with-cache", "enabled")],
+}
+"""Parts of a sandbox that the stack installs, and which settings say so."""
 _DO_NOT_WORK: Final[Mapping[str, Sequence[str]]] = {"1.36": ("volcano", "coscheduling")}
 """Parts of the stack that do not work on a version of Kubernetes (docs/compatibility.md)."""
 
@@ -211,16 +215,27 @@ def _adapted(stack_file: str, kubernetes: str, parts: Collection[str]) -> tuple[
     if settings["cluster"]["version"] != kubernetes:
         replaced["cluster", "version"] = f'"{kubernetes}"'
         notes.append(f"cluster.version is not the sandbox's, so its copy of the file has {kubernetes}")
-    enabled = [part for part in _INSTALLED if settings.get(part, {}).get("enabled")]
+    enabled = {
+        part: set_paths
+        for part, paths in _INSTALLED.items()
+        if (set_paths := [path for path in paths if _is_set(settings, path)])
+    }
     do_not_work = [part for part in enabled if part in _DO_NOT_WORK.get(kubernetes, ())]
     lacking = [part for part in enabled if part not in parts and part not in do_not_work]
-    replaced |= {(part, "enabled"): "false" for part in (*do_not_work, *lacking)}
+    replaced |= {path: "false" for part in (*do_not_work, *lacking) for path in enabled[part]}
     if lacking:
         ways = ", ".join(f"`trainyard sandbox up --with {part}`" for part in lacking)
         notes.append(
             f"the sandbox has no {' and no '.join(lacking)}, so its copy of the file is without ({ways})"
         )
     return _with_values(stack_file, replaced), notes
+
+
+def _is_set(settings: Any, path: Iterable[str]) -> bool:
+    """Whether the path leads to a value that is true."""
+    for key in path:
+        settings = (settings or {}).get(key)
+    return bool(settings)
 
 
 def _with_values(stack_file: str, replaced: Mapping[tuple[str, ...], str]) -> str:

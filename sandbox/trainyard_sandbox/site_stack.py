@@ -13,7 +13,8 @@ from trainyard_api.json_types import copied
 
 SETTINGS: Final = "trainyard:platform"
 _CONTROLLERS: Final = ("jobset", "kueue", "operator")
-_GANG_SCHEDULERS: Final = ("volcano", "coscheduling")
+_PARTS: Final = {"volcano": "volcano", "coscheduling": "coscheduling", "dataCache": "data-cache"}
+"""Settings of controllers that a sandbox may be without, and the names of its parts."""
 _OF_MACHINES: Final = ("cpu", "memory", "resources")
 _OF_POOLS: Final = ("nodes", "accelerator", "zones", "taints", "nodeLabels", "quota")
 """What of a pool holds for simulated nodes too."""
@@ -75,11 +76,11 @@ def _controllers(settings: dict[str, Any], theirs: Mapping[str, Any], parts: Col
                 "resources": theirs[part]["resources"],
                 **_image(theirs[part]),
             }
-    for part in _GANG_SCHEDULERS:
-        if (settings.get(part) or {}).get("enabled"):
-            settings[part] = theirs[part] if part in parts else {"enabled": False}
+    for key, part in _PARTS.items():
+        if (settings.get(key) or {}).get("enabled"):
+            settings[key] = theirs[key] if part in parts else {"enabled": False}
             if part not in parts:
-                notes.append(f"{part}: the sandbox is without (`trainyard sandbox up --with {part}`)")
+                notes.append(f"{key}: the sandbox is without (`trainyard sandbox up --with {part}`)")
     return notes
 
 

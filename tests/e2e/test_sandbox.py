@@ -224,8 +224,7 @@ def test_a_sandbox_that_runs_gets_a_part_that_somebody_asks_for(spare: Cluster) 
     brought_up = trainyard("sandbox", "up", "--name", "spare", "--nodes", "2")
     assert (
         "It is without volcano, coscheduling, mpi, deepspeed, jax-xgboost, tensorflow, paddle, lightgbm, "
-        "initializers, "
-        "trainers." in brought_up.stderr
+        "initializers, data-cache, trainers." in brought_up.stderr
     )
     components = spare.sandbox.status().components
     for containerd in ("containerd", "containerd-2"):  # the cache had it from another sandbox
@@ -235,7 +234,7 @@ def test_a_sandbox_that_runs_gets_a_part_that_somebody_asks_for(spare: Cluster) 
     added = trainyard("sandbox", "up", "--name", "spare", "--with", "mpi", "--with", "volcano")
     assert (
         "It is without coscheduling, deepspeed, jax-xgboost, tensorflow, paddle, lightgbm, initializers, "
-        "trainers." in added.stderr
+        "data-cache, trainers." in added.stderr
     )
     for node in ("spare-node", "spare-node-2"):
         place = {"nodeName": node, "restartPolicy": "Never"}

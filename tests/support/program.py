@@ -24,7 +24,10 @@ CRDS = {
     "prometheus-operator": ("servicemonitors.monitoring.coreos.com",),
     "nvidia-device-plugin": (),
     "efa-device-plugin": (),
-    "lws": ("leaderworkersets.leaderworkerset.x-k8s.io",),
+    "lws": (
+        "disaggregatedsets.disaggregatedset.x-k8s.io",
+        "leaderworkersets.leaderworkerset.x-k8s.io",
+    ),
     "scheduler-plugins": ("podgroups.scheduling.x-k8s.io",),
 }
 """Names of the stand-ins for upstream's CRDs."""
@@ -63,14 +66,14 @@ PINS: dict[str, dict[str, Any]] = {
     },
     "prometheus-operator": {"version": "v0.88.0"},
     "lws": {
-        "version": "v0.8.0",
+        "version": "v0.9.0",
         "chart": {
             "path": "chart",
             "url": "oci://registry.k8s.io/lws/charts/lws",
-            "version": "0.8.0",
+            "version": "0.9.0",
             "digest": None,
         },
-        "image": {"name": "registry.k8s.io/lws/lws", "tag": "v0.8.0", "digest": None},
+        "image": {"name": "registry.k8s.io/lws/lws", "tag": "v0.9.0", "digest": None},
     },
     "nvidia-device-plugin": {
         "version": "v0.18.0",

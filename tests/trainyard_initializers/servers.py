@@ -16,6 +16,7 @@ import json
 import os
 import sys
 import threading
+from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -148,12 +149,13 @@ class Handler(BaseHTTPRequestHandler):
         if not wanted or not self.server.ranges:
             self.reply(200, body, headers)
             return
-        start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+        first, _, last = wanted.removeprefix("bytes=").partition("-")
+        start, end = int(first), min(int(last or len(body)), len(body) - 1)
         if start >= len(body):
             self.reply(416, b"")
         else:
-            place = f"bytes {start}-{len(body) - 1}/{len(body)}"
-            self.reply(206, body[start:], {**headers, "Content-Range": place})
+            place = f"bytes {start}-{end}/{len(body)}"
+            self.reply(206, body[start : end + 1], {**headers, "Content-Range": place})
 
 
 class HubHandler(Handler):
@@ -261,6 +263,7 @@ class S3Handler(Handler):
         token = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if more else ""
         body = (
             f"<ListBucketResult><Name>{bucket}</Name><IsTruncated>{str(more).lower()}</IsTruncated>"
+            f"<KeyCount>{len(page)}</KeyCount>"
             f"<EncodingType>url</EncodingType>{token}{entries}</ListBucketResult>"
         )
         self.reply(200, body.encode(), {"Content-Type": "application/xml"})
@@ -311,6 +314,14 @@ def s3(content: Content, keys: str | None = None) -> Server:
     return Server(S3Handler, content, keys)
 
 
+BASE64 = "base64:"
+"""Begins the text of a file of bytes in CONTENT.json."""
+
+
+def _decoded(text: str) -> bytes:
+    return b64decode(text.removeprefix(BASE64)) if text.startswith(BASE64) else text.encode()
+
+
 def main(kind: str, content: str, port: str) -> None:
     """Serve until the process ends."""
     handlers: dict[str, tuple[type[Handler], Callable[[], str]]] = {
@@ -319,7 +330,7 @@ def main(kind: str, content: str, port: str) -> None:
     }
     handler, secret = handlers[kind]
     texts = json.loads(Path(content).read_text())
-    files = {name: {path: text.encode() for path, text in texts[name].items()} for name in texts}
+    files = {name: {path: _decoded(text) for path, text in texts[name].items()} for name in texts}
     server = Server(handler, files, secret(), ("0.0.0.0", int(port)))  # noqa: S104 - in a pod
     server.elsewhere = os.environ.get("ELSEWHERE", "")
     server.serve_forever()

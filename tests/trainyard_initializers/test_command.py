@@ -88,7 +88,8 @@ def test_a_failure_is_one_line_in_the_log_and_the_termination_message(tmp_path: 
         (
             "gs://bucket/x",
             10,
-            "InvalidSource: gs://bucket/x is of an unknown kind; there are file://, hf://, pvc://, s3://",
+            "InvalidSource: gs://bucket/x is of an unknown kind; there are "
+            "cache://, file://, hf://, pvc://, s3://",
         ),
         ("file:///nonexistent", 12, "NotFound: file:///nonexistent does not exist in the container"),
         ("pvc://a/../b", 12, "NotFound: the claim 'a' is not mounted at /mnt/pvc/a"),

@@ -41,9 +41,10 @@ def test_an_initializer_may_make_what_a_cache_is_of_and_nothing_else() -> None:
         "kind": "ClusterRole",
         "metadata": {"name": "kubeflow-trainer-cache-initializer"},
         "rules": [
-            rule("leaderworkerset.x-k8s.io", "leaderworkersets", "create", "get"),
-            rule("", "services", "create"),
-            rule("", "serviceaccounts", "create", "delete"),
+            rule("leaderworkerset.x-k8s.io", "leaderworkersets", "create", "delete", "get"),
+            rule("", "services", "create", "get"),
+            rule("", "serviceaccounts", "create", "delete", "get"),
+            rule("", "pods", "list"),
             rule("trainer.kubeflow.org", "trainjobs", "get"),
             rule("trainer.kubeflow.org", "trainjobs/finalizers", "update"),
         ],
@@ -84,7 +85,7 @@ def test_a_stack_with_a_cache_has_leaderworkerset_and_its_tenants_may_start_one(
         "image": {
             "manager": {
                 "repository": "registry.k8s.io/lws/lws",
-                "tag": "v0.8.0",
+                "tag": "v0.9.0",
                 "pullPolicy": "IfNotPresent",
             }
         },

@@ -64,8 +64,7 @@ def before(graph: Graph, key: str) -> set[str]:
 
 def test_every_crd_stays_when_the_stack_goes(graph: Graph) -> None:
     crds = of_type(graph, CRD)
-    wanted = [names for artifact, names in CRDS.items() if artifact != "lws"]  # which the sandbox has not
-    assert {one.name for one in crds} == {name for names in wanted for name in names}
+    assert {one.name for one in crds} == {name for names in CRDS.values() for name in names}
     assert all(one.retain for one in crds)
 
 
@@ -88,6 +87,7 @@ def test_namespaces_that_hold_what_others_need_stay_too(graph: Graph) -> None:
     assert kept == {
         "jobset-system": False,
         "kueue-system": False,
+        "lws-system": False,
         "volcano-system": False,
         "scheduler-plugins": False,
         "trainyard-system": True,
@@ -345,7 +345,7 @@ def test_components_carry_the_platforms_type_tokens(graph: Graph) -> None:
         for name in (
             *("KwokPool", "Crds", "JobSet", "Kueue", "Queues", "Tenants", "Volcano", "Catalog"),
             *("Kubeflow", "Operator", "Admission", "PolicyRules", "System"),
-            *("Coscheduling", "Observability", "Storage", "Accelerators", "NetworkPolicies"),
+            *("Coscheduling", "Observability", "Storage", "Accelerators", "NetworkPolicies", "DataCache"),
         )
     }
     own = {one.parent for one in graph.values() if one.type.startswith("kubernetes:")}

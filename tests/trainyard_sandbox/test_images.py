@@ -113,6 +113,7 @@ def test_every_image_of_the_sandbox_has_a_dockerfile_and_a_known_base() -> None:
         *("volcano-scheduler", "volcano-controller-manager", "volcano-webhook-manager"),
         *("scheduler-plugins-scheduler", "scheduler-plugins-controller"),
         *("torch-cpu", "trainers", "mpi", "deepspeed", "jax-xgboost", "tensorflow", "paddle", "lightgbm"),
+        *("lws", "data-cache"),
     }
     assert [i.name for i in listed.images if not i.dockerfile_path.exists()] == []
     assert {image.base for image in listed.images} <= {None, *listed.bases}

@@ -20,6 +20,7 @@ def test_parts_are_named_one_by_one_or_all_at_once() -> None:
         "paddle",
         "lightgbm",
         "initializers",
+        "data-cache",
         "trainers",
     )
 
@@ -45,5 +46,6 @@ def test_a_sandbox_has_what_is_of_no_part_and_what_was_asked_for() -> None:
         *("volcano", "volcano-scheduler", "volcano-controller-manager", "volcano-webhook-manager"),
         *("scheduler-plugins", "scheduler-plugins-scheduler", "scheduler-plugins-controller"),
         *("mpi", "deepspeed", "jax-xgboost", "tensorflow", "paddle", "lightgbm", "initializers", "trainers"),
+        *("lws", "data-cache"),
     }
     assert held("mpi") - held() == {"mpi"}

@@ -42,7 +42,7 @@ def test_with_another_kubernetes_it_says_so_once_and_leaves_out_what_does_not_wo
 
 def test_what_the_sandbox_has_not_is_left_out_in_its_place_until_it_is_there(tmp_path, capsys) -> None:
     instance = Instance("a", tmp_path)
-    text = copy(instance, "1.35", ["volcano"])
+    text = copy(instance, "1.35", ["volcano", "data-cache"])
     changed = [
         (number, old, new)
         for number, (old, new) in enumerate(zip(CHECKED_IN.split("\n"), text.split("\n"), strict=True))
@@ -60,3 +60,13 @@ def test_what_the_sandbox_has_not_is_left_out_in_its_place_until_it_is_there(tmp
     )
     assert copy(instance, "1.35") == CHECKED_IN
     assert capsys.readouterr().err == ""
+
+
+def test_without_the_data_cache_neither_it_nor_its_runtime_is_installed(tmp_path, capsys) -> None:
+    wanted = yaml.safe_load(CHECKED_IN)
+    settings = wanted["config"]["trainyard:platform"]
+    settings["dataCache"]["enabled"] = False
+    settings["runtimes"]["torch-distributed-with-cache"]["enabled"] = False
+    text = copy(Instance("a", tmp_path), "1.35", ["volcano", "coscheduling"])
+    assert yaml.safe_load(text) == wanted
+    assert "the sandbox has no data-cache, so its copy" in capsys.readouterr().err

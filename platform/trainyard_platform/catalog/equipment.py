@@ -11,6 +11,7 @@ from trainyard_api.similar import hint
 from ..errors import PlatformError
 from ..stack import accelerators
 from ..stack.accelerators import Accelerator, AcceleratorKind
+from ..stack.data_cache import DataCache
 from ..stack.storage import ObjectStore, Storage, class_name
 from . import overlay
 from .files import Runtime
@@ -118,6 +119,19 @@ def starts_cache(runtime: Runtime) -> bool:
         for container in job["template"]["spec"]["template"]["spec"]["containers"]
         for entry in container.get("env") or []
     )
+
+
+def cached(runtime: Runtime, settings: DataCache) -> Runtime:
+    """The runtime, with the images that the stack has for caches in place of those that its file names."""
+    if not starts_cache(runtime):
+        return runtime
+    manifest = copied(runtime.manifest)
+    for container, _ in _containers(manifest["spec"]["template"]["spec"]):
+        for entry in container.get("env") or []:
+            if entry.get("name") == CACHE_IMAGE:
+                entry["value"] = settings.cache_image or entry.get("value")
+                container["image"] = settings.initializer_image or container["image"]
+    return replace(runtime, manifest=manifest)
 
 
 def without_cache(runtimes: Iterable[Runtime]) -> tuple[list[Runtime], list[str]]:

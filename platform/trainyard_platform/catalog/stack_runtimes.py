@@ -65,5 +65,5 @@ def adapt(runtime: Runtime, stack: StackSettings, images: Images) -> Runtime | N
 
 
 def _equipped(runtime: Runtime, stack: StackSettings) -> Runtime:
-    stored = equipment.stored(runtime, stack.storage)
+    stored = equipment.stored(equipment.cached(runtime, stack.data_cache), stack.storage)
     return equipment.equipped(stored, stack.accelerators)

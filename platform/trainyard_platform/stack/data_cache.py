@@ -15,6 +15,12 @@ class DataCache(StrictModel):
 
     enabled: bool = False
     """Whether the stack installs it. Without it, runtimes that start a cache are not installed."""
+    initializer_image: Image | None = None
+    """Image that starts a cache, in place of the one that a runtime's file names. Trainyard's own is
+    docker.io/trainyard/initializers."""
+    cache_image: Image | None = None
+    """Image of the cache, in place of the one that a runtime's file names. Trainyard's own is
+    docker.io/trainyard/data-cache."""
     image: Image | None = None
     """Image of LeaderWorkerSet's controller. Default: the pinned image, from the source in `artifacts`."""
     image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT

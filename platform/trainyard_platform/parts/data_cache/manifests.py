@@ -11,13 +11,15 @@ def role() -> Manifest:
     """What the initializer may do, and no more, once for all namespaces.
 
     It creates a ServiceAccount, a LeaderWorkerSet and a Service that its
-    TrainJob owns, waits for the cache, and deletes the ServiceAccount if that
-    fails.
+    TrainJob owns, or finds those of an earlier pod of the same job, waits for
+    the cache, reads in its pods why it does not come, and deletes the
+    LeaderWorkerSet (upstream's: the ServiceAccount) of a cache that never will.
     """
     rules = [
-        rights.rule("leaderworkerset.x-k8s.io", ["leaderworkersets"], ["create", "get"]),
-        rights.rule("", ["services"], ["create"]),
-        rights.rule("", ["serviceaccounts"], ["create", "delete"]),
+        rights.rule("leaderworkerset.x-k8s.io", ["leaderworkersets"], ["create", "delete", "get"]),
+        rights.rule("", ["services"], ["create", "get"]),
+        rights.rule("", ["serviceaccounts"], ["create", "delete", "get"]),
+        rights.rule("", ["pods"], ["list"]),
         rights.rule(names.TRAINER_GROUP, [names.TRAINJOBS], ["get"]),
         # For owner references, where OwnerReferencesPermissionEnforcement is on, as in OpenShift.
         rights.rule(names.TRAINER_GROUP, [f"{names.TRAINJOBS}/finalizers"], ["update"]),

@@ -1,0 +1,215 @@
+"""The table that is held: which files it has, and the rows in them.
+
+A table of Iceberg is one of its metadata files, which never changes: each process
+of a cache sees the same rows in the same order. Parquet files must not change
+while a cache loads them; the head compares what the workers have seen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from .failures import Failure, InvalidSource, NotFound, Unauthorized, Unreachable
+from .rows import Rows
+
+_METADATA = ".metadata.json"
+"""How the metadata files of Iceberg end."""
+_PARQUET = ".parquet"
+_REFUSED = (
+    "access_denied",
+    "access denied",
+    "forbidden",
+    "invalid_access_key_id",
+    "signature_does_not_match",
+)
+_MISSING = ("not found", "no such", "no_such", "does not exist", "path_not_found")
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file of a table, and how many rows it has."""
+
+    path: str
+    rows: int
+
+
+class Table(Protocol):
+    """A table whose files are known, in an order that is the same everywhere."""
+
+    @property
+    def files(self) -> Sequence[DataFile]:
+        """All of them."""
+
+    def load(self, files: Sequence[DataFile]) -> pa.Table:
+        """The rows of some of its files, in their order."""
+
+
+def open_table(location: str, store: Mapping[str, str]) -> Table:
+    """The table at a place.
+
+    Args:
+        location: A `*.metadata.json` of Iceberg, a Parquet file, or a folder that holds Parquet files.
+        store: The properties of the store, under PyIceberg's names.
+
+    Raises:
+        Failure: It cannot be read, or has no row.
+    """
+    with _in_words(location):
+        table: Table = (_Iceberg if location.endswith(_METADATA) else _Parquet)(location, store)
+    if not rows_of(table):
+        raise NotFound(f"{location} has no row")
+    return table
+
+
+def rows_of(table: Table) -> int:
+    """How many rows the table has."""
+    return sum(file.rows for file in table.files)
+
+
+def fingerprint(table: Table) -> str:
+    """The same for processes that see the same files with as many rows."""
+    listed = json.dumps([[file.path, file.rows] for file in table.files])
+    return hashlib.sha256(listed.encode()).hexdigest()[:16]
+
+
+def load(table: Table, rows: Rows, location: str) -> pa.Table:
+    """The rows, from no more files than hold them.
+
+    Args:
+        table: That has them.
+        rows: Which.
+        location: Of the table, for messages.
+
+    Raises:
+        Failure: They cannot be read.
+    """
+    chosen: list[DataFile] = []
+    first = before = 0
+    for file in table.files:
+        if rows.shared(Rows(before, before + file.rows)).count:
+            first = first if chosen else before
+            chosen.append(file)
+        before += file.rows
+    # Whoever holds no row needs the columns all the same.
+    chosen = chosen or list(table.files[:1])
+    with _in_words(location):
+        loaded = table.load(chosen)
+    expected = sum(file.rows for file in chosen)
+    if loaded.num_rows != expected:
+        raise InvalidSource(
+            f"{location}: its files hold {loaded.num_rows} rows where {expected} are listed: "
+            "write the table anew"
+        )
+    # A copy, so that the rows of others do not stay in memory with it.
+    return loaded.slice(rows.first - first, rows.count).combine_chunks()
+
+
+class _Iceberg:
+    """A snapshot of an Iceberg table: the current one of the metadata file."""
+
+    def __init__(self, location: str, store: Mapping[str, str]) -> None:
+        from pyiceberg.table import StaticTable  # noqa: PLC0415 - takes a second, and Parquet needs none of it
+
+        self._table = StaticTable.from_metadata(location, dict(store))
+        self._scan = self._table.scan()
+        tasks = sorted(self._scan.plan_files(), key=lambda task: task.file.file_path)
+        for task in tasks:
+            if task.delete_files:
+                raise InvalidSource(
+                    f"{location}: rows of {task.file.file_path} are deleted by files of their own: "
+                    "compact the table (rewrite_data_files)"
+                )
+        self._tasks = {task.file.file_path: task for task in tasks}
+        self.files: Sequence[DataFile] = [
+            DataFile(path, task.file.record_count) for path, task in self._tasks.items()
+        ]
+
+    def load(self, files: Sequence[DataFile]) -> pa.Table:
+        """The rows of the files, with the columns that the table has now."""
+        from pyiceberg.expressions import AlwaysTrue  # noqa: PLC0415
+        from pyiceberg.io.pyarrow import ArrowScan  # noqa: PLC0415
+
+        scan = ArrowScan(self._table.metadata, self._table.io, self._scan.projection(), AlwaysTrue())
+        return scan.to_table([self._tasks[file.path] for file in files])
+
+
+class _Parquet:
+    """A Parquet file, or all of a folder, by their names."""
+
+    def __init__(self, location: str, store: Mapping[str, str]) -> None:
+        self._files, place = _file_system(location, store)
+        self.files: Sequence[DataFile] = [
+            DataFile(path, self._rows(path)) for path in self._paths(place, location)
+        ]
+
+    def _rows(self, path: str) -> int:
+        with self._files.open_input_file(path) as content:
+            return int(pq.ParquetFile(content).metadata.num_rows)
+
+    def _paths(self, place: str, location: str) -> Sequence[str]:
+        information = self._files.get_file_info(place)
+        if information.type == fs.FileType.File:
+            return [place]
+        if information.type != fs.FileType.Directory:
+            raise NotFound(f"{location} does not exist")
+        listed = self._files.get_file_info(fs.FileSelector(place, recursive=True))
+        paths = sorted(entry.path for entry in listed if entry.is_file and entry.path.endswith(_PARQUET))
+        if not paths:
+            raise NotFound(f"{location} holds no *{_PARQUET}, and does not end with {_METADATA}")
+        return paths
+
+    def load(self, files: Sequence[DataFile]) -> pa.Table:
+        """The rows of the files; all must have the columns of the first."""
+        tables = []
+        for file in files:
+            with self._files.open_input_file(file.path) as content:
+                tables.append(pq.ParquetFile(content).read())
+            if tables[-1].schema.names != tables[0].schema.names:
+                raise InvalidSource(
+                    f"{file.path} has the columns {', '.join(tables[-1].schema.names)}, where "
+                    f"{files[0].path} has {', '.join(tables[0].schema.names)}"
+                )
+        return pa.concat_tables(tables, promote_options="permissive")
+
+
+def _file_system(location: str, store: Mapping[str, str]) -> tuple[Any, str]:
+    """The file system of a place, and the place in it."""
+    from pyiceberg.io.pyarrow import PyArrowFileIO  # noqa: PLC0415
+
+    scheme, netloc, path = PyArrowFileIO.parse_location(location)
+    return PyArrowFileIO(dict(store)).fs_by_scheme(scheme, netloc), path
+
+
+@contextmanager
+def _in_words(location: str) -> Iterator[None]:
+    """Raise what reading a table raises as a `Failure`."""
+    try:
+        yield
+    except Failure:
+        raise
+    except FileNotFoundError as error:
+        raise NotFound(f"{location}: {_line(error)}") from error
+    except PermissionError as error:
+        raise Unauthorized(f"{location}: {_line(error)}; check the keys or the role") from error
+    except OSError as error:
+        text = str(error).lower()
+        if any(word in text for word in _REFUSED):
+            raise Unauthorized(f"{location}: {_line(error)}; check the keys or the role") from error
+        if any(word in text for word in _MISSING):
+            raise NotFound(f"{location}: {_line(error)}") from error
+        raise Unreachable(f"{location}: {_line(error)}") from error
+    except Exception as error:
+        raise InvalidSource(f"{location} cannot be read as a table: {_line(error)}") from error
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

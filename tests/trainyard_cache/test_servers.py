@@ -1,0 +1,151 @@
+"""The head and the workers over Flight, as ranks read from them."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+
+import pyarrow as pa
+import pytest
+from pyarrow import flight
+
+from trainyard_cache import health, rows, table
+from trainyard_cache.head import Head
+from trainyard_cache.worker import HOLDS, Worker
+
+from .tables import numbers, parquet
+
+ANY = "grpc://127.0.0.1:0"
+
+
+class Cache:
+    """A head and workers on loopback, with a table of 250 rows."""
+
+    def __init__(self, folder: Path, workers: int, cleanup: ExitStack) -> None:
+        self.location = parquet(folder, 100, 130, 250)
+        self.table = table.open_table(self.location, {})
+        self.workers = [
+            self._served(self.worker(rows.share(250, index, workers)), cleanup) for index in range(workers)
+        ]
+        addresses = [f"grpc://127.0.0.1:{worker.port}" for worker in self.workers]
+        self.head = self._served(Head(ANY, 250, addresses, table.fingerprint(self.table)), cleanup)
+        self.client = cleanup.enter_context(flight.connect(f"grpc://127.0.0.1:{self.head.port}"))
+
+    def worker(self, share: rows.Rows, fingerprint: str = "") -> Worker:
+        held = table.load(self.table, share, self.location)
+        return Worker(ANY, held, share.first, fingerprint or table.fingerprint(self.table))
+
+    def info(self, *path: str) -> flight.FlightInfo:
+        return self.client.get_flight_info(flight.FlightDescriptor.for_path(*path))
+
+    def read(self, rank: int, world: int) -> pa.Table:
+        """What a rank reads, as Kubeflow's own example does."""
+        chunks = []
+        for endpoint in self.info(str(rank), str(world)).endpoints:
+            for location in endpoint.locations:
+                with flight.connect(location.uri) as client:
+                    chunks.append(client.do_get(endpoint.ticket).read_all())
+        return pa.concat_tables(chunks)
+
+    @staticmethod
+    def _served(server: Any, cleanup: ExitStack) -> Any:
+        cleanup.callback(server.shutdown)
+        return server
+
+
+@pytest.fixture
+def cleanup() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def cache(tmp_path: Path, cleanup: ExitStack) -> Cache:
+    made = Cache(tmp_path, 3, cleanup)
+    made.head.settle()
+    return made
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 7, 250])
+def test_the_ranks_read_all_rows_once_and_in_their_order(cache: Cache, world: int) -> None:
+    assert pa.concat_tables([cache.read(rank, world) for rank in range(world)]) == numbers(0, 250)
+
+
+def test_a_rank_is_told_how_many_rows_it_gets_and_asks_only_those_that_hold_them(cache: Cache) -> None:
+    info = cache.info("0", "5")
+    assert info.total_records == 50
+    assert [endpoint.locations[0].uri.decode() for endpoint in info.endpoints] == [
+        f"grpc://127.0.0.1:{cache.workers[0].port}"
+    ]
+    assert len(cache.info("1", "5").endpoints) == 2
+
+
+def test_a_rank_beyond_the_rows_gets_none(cache: Cache) -> None:
+    assert cache.info("250", "251").endpoints == []
+
+
+@pytest.mark.parametrize(
+    "path", [(), ("0",), ("0", "1", "2"), ("2", "2"), ("-1", "2"), ("0", "0"), ("²", "3"), ("a", "b")]
+)
+def test_a_path_that_is_no_rank_is_refused(cache: Cache, path: tuple[str, ...]) -> None:
+    with pytest.raises(pa.ArrowException, match="the path must be a rank and the world size"):
+        cache.info(*path)
+
+
+@pytest.mark.parametrize("ticket", [b"", b"x" * 17])
+def test_what_is_no_ticket_is_refused(cache: Cache, ticket: bytes) -> None:
+    with flight.connect(f"grpc://127.0.0.1:{cache.workers[0].port}") as client:
+        with pytest.raises(pa.ArrowException, match="not a ticket of this cache"):
+            client.do_get(flight.Ticket(ticket)).read_all()
+        with pytest.raises(pa.ArrowException, match="there is no action 'drop'; there is 'holds'"):
+            list(client.do_action(flight.Action("drop", b"")))
+        assert [action.type for action in client.list_actions()] == [HOLDS]
+
+
+def test_before_all_workers_hold_their_rows_nobody_is_served(tmp_path: Path, cleanup: ExitStack) -> None:
+    cache = Cache(tmp_path, 2, cleanup)
+    with pytest.raises(flight.FlightUnavailableError, match="2 workers have not been seen yet"):
+        cache.info("0", "1")
+    cache.workers[1].shutdown()
+    cache.head.settle()
+    gone = f"worker 2 of 2 (grpc://127.0.0.1:{cache.workers[1].port}) does not hold its rows: "
+    assert cache.head.lacks.startswith(gone)
+    with pytest.raises(flight.FlightUnavailableError, match="the cache is not ready: worker 2 of 2"):
+        cache.info("0", "1")
+
+
+def test_a_worker_that_has_read_another_table_is_never_asked(tmp_path: Path, cleanup: ExitStack) -> None:
+    cache = Cache(tmp_path, 1, cleanup)
+    other = cache.worker(rows.Rows(0, 250), "another")
+    cleanup.callback(other.shutdown)
+    address = f"grpc://127.0.0.1:{other.port}"
+    head = Head(ANY, 250, [address], table.fingerprint(cache.table))
+    cleanup.callback(head.shutdown)
+    head.settle()
+    assert head.lacks == (
+        f"worker 1 of 1 ({address}) has read another table: its files have changed since; "
+        "delete the pods of the cache"
+    )
+
+
+def asked(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_the_kubelet_is_told_what_is_missing_until_nothing_is(cleanup: ExitStack) -> None:
+    lacks = ["the table is being read"]
+    server = health.serve(0, lambda: lacks[0])
+    cleanup.callback(server.shutdown)
+    port = server.server_address[1]
+    assert asked(port, "/ready") == (503, "the table is being read\n")
+    lacks[0] = ""
+    assert asked(port, "/ready") == (200, "ready\n")
+    assert asked(port, "/other")[0] == 404
