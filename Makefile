@@ -179,7 +179,7 @@ soak: environment ## The exhaustive runs (hours)
 
 # torchrun is the machine's own, of a PyTorch that was made for its GPUs.
 .PHONY: test-gpu
-test-gpu: environment ## A rendered TrainJob over NCCL, where there are GPUs, torchrun and scikit-learn
+test-gpu: environment ## Rendered TrainJobs over NCCL and with TRL, where there are GPUs, torchrun, scikit-learn and TRL
 	@$(BIN)/pytest -m gpu
 
 .PHONY: generate

@@ -12,7 +12,6 @@ import yaml
 
 from tests.support.cluster import Cluster, Object, trainjob
 from tests.support.patience import STARTED, eventually
-from trainyard_sandbox.paths import PROJECT
 
 from .certificates import due, renewed_since
 from .drift_changes import CHANGES, HAND, Change
@@ -304,7 +303,7 @@ def test_what_was_put_right_goes_when_git_no_longer_says_it(platform: Cluster) -
     platform.kubectl("patch", *FLAVOR, "--type", "merge", "--field-manager", HAND, "-p", other)
     [finding] = drift(platform, "--repair")[1]["findings"]
     assert (finding["name"], finding["state"]) == ("cpu", "put right")
-    document = yaml.safe_load((PROJECT / "stacks" / "Pulumi.sandbox.yaml").read_text())
+    document = platform.stack()
     before = document["config"]["trainyard:platform"]["queues"]["flavors"]["cpu"].pop("nodeLabels")
     assert labels_of_nodes(platform) == before
     without = platform.sandbox.instance.dir / "without.yaml"

@@ -12,7 +12,6 @@ import yaml
 
 from tests.support.cluster import OPERATOR, Cluster, Object, trainjob
 from tests.support.patience import eventually
-from trainyard_sandbox.paths import PROJECT
 
 pytestmark = pytest.mark.sandbox(area="operator")
 
@@ -43,7 +42,7 @@ def post(url, token, **fields):
 @pytest.fixture(scope="module")
 def running(platform: Cluster) -> Iterator[Cluster]:
     """The platform with two replicas, the gate TrainJobStatus and retention; afterwards as it was."""
-    document = yaml.safe_load((PROJECT / "stacks" / "Pulumi.sandbox.yaml").read_text())
+    document = platform.stack()
     document["config"]["trainyard:platform"]["operator"] |= {
         "replicas": 2,
         "featureGates": {"TrainJobStatus": True},

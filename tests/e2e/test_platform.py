@@ -42,7 +42,7 @@ def test_the_checked_in_stack_file_stays_as_it_is(platform: Cluster) -> None:
 @pytest.mark.core
 def test_a_wrong_key_stops_the_preview_with_its_path_and_the_nearest_name(platform: Cluster) -> None:
     stack = platform.sandbox.instance.dir / "wrong.yaml"
-    document = yaml.safe_load((PROJECT / "stacks" / "Pulumi.sandbox.yaml").read_text())
+    document = platform.stack()
     settings = document["config"]["trainyard:platform"]
     settings["operater"] = settings.pop("operator")
     stack.write_text(yaml.safe_dump(document))

@@ -10,7 +10,6 @@ import yaml
 from tests.support.checked_in import hold
 from tests.support.cluster import Cluster, Object, runtime, trainjob
 from trainyard_policies.shapes import check, generate
-from trainyard_sandbox.paths import PROJECT
 
 pytestmark = pytest.mark.sandbox(area="policies")
 
@@ -26,7 +25,7 @@ def test_the_shapes_that_are_checked_in_are_those_of_the_cluster(platform: Clust
 
 def preview(bare: Cluster, name: str, changes: dict[str, Any], *arguments: str) -> tuple[int, str]:
     """Exit code and words of a preview with the pack, of the sandbox's stack with changes."""
-    document = yaml.safe_load((PROJECT / "stacks" / "Pulumi.sandbox.yaml").read_text())
+    document = bare.stack()
     settings = document["config"]["trainyard:platform"]
     settings["policies"] = changes["policies"]
     settings["runtimes"]["torch-distributed"] |= changes["runtime"]

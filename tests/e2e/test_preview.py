@@ -10,7 +10,6 @@ from tests.support.cluster import UNTIL_TOLD, Cluster, Object, trainjob
 from tests.support.patience import eventually
 from trainyard_cli.files import outcomes
 from trainyard_delivery.rollout.outcome import Outcome
-from trainyard_sandbox.paths import PROJECT
 
 pytestmark = pytest.mark.sandbox(area="platform")
 
@@ -25,10 +24,9 @@ def runs(team_a: Cluster) -> Object:
     return job
 
 
-def stack_file(folder: Path) -> tuple[Path, Object]:
+def stack_file(platform: Cluster, folder: Path) -> tuple[Path, Object]:
     """A copy of the sandbox's stack file to change, and what is in it."""
-    document = yaml.safe_load((PROJECT / "stacks" / "Pulumi.sandbox.yaml").read_text())
-    return folder / "Pulumi.sandbox.yaml", document
+    return folder / "Pulumi.sandbox.yaml", platform.stack()
 
 
 def preview(platform: Cluster, file: Path) -> tuple[subprocess.CompletedProcess[str], Outcome]:
@@ -44,7 +42,7 @@ def preview(platform: Cluster, file: Path) -> tuple[subprocess.CompletedProcess[
 def test_a_preview_says_of_each_object_what_changes_and_what_that_does_to_jobs(
     platform: Cluster, runs: Object, tmp_path: Path
 ) -> None:
-    file, document = stack_file(tmp_path)
+    file, document = stack_file(platform, tmp_path)
     settings = document["config"]["trainyard:platform"]
     queues = settings["queues"]["clusterQueues"]  # in the file two of them are one
     queues["team-a"] = {**queues["team-a"], "stopPolicy": "HoldAndDrain"}
@@ -74,7 +72,7 @@ def test_a_preview_refuses_a_runtime_whose_jobs_kubernetes_would_refuse(
     platform: Cluster, tmp_path: Path
 ) -> None:
     """The cluster is asked in a dry run, and asks the operator's webhook."""
-    file, document = stack_file(tmp_path)
+    file, document = stack_file(platform, tmp_path)
     runtimes = document["config"]["trainyard:platform"]["runtimes"]
     toleration = {"key": "nvidia.com/gpu", "operator": "Exists", "value": "b"}
     runtimes["torch-distributed"]["tolerations"] = [toleration]

@@ -8,7 +8,6 @@ import yaml
 from tests.support.cluster import UNTIL_TOLD, Cluster, Object, emptied, finish, shows
 from tests.support.patience import eventually
 from trainyard_cli.cluster.queued_jobs import CLOSE
-from trainyard_sandbox.paths import PROJECT
 
 from .people import trainyard
 from .queues import (
@@ -27,7 +26,7 @@ pytestmark = pytest.mark.sandbox(area="queues")
 @pytest.fixture(scope="module")
 def holding_trainjobs(platform: Cluster) -> Iterator[Cluster]:
     """The platform with Kueue's integration of TrainJobs; afterwards as it was."""
-    document = yaml.safe_load((PROJECT / "stacks" / "Pulumi.sandbox.yaml").read_text())
+    document = platform.stack()
     document["config"]["trainyard:platform"]["kueue"]["integrations"] = ["trainer.kubeflow.org/trainjob"]
     stack = platform.sandbox.instance.dir / "holding-trainjobs.yaml"
     stack.write_text(yaml.safe_dump(document))

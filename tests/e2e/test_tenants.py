@@ -143,9 +143,9 @@ def before(platform: Cluster) -> Iterator[Object]:
     platform.kubectl("delete", "namespace", "vision", "--ignore-not-found", "--wait")
 
 
-def with_vision(folder: Path) -> Path:
+def with_vision(platform: Cluster, folder: Path) -> Path:
     """A stack file with one more tenant."""
-    document = yaml.safe_load((PROJECT / "stacks" / "Pulumi.sandbox.yaml").read_text())
+    document = platform.stack()
     settings = document["config"]["trainyard:platform"]
     settings["tenants"]["vision"] = {
         "clusterQueue": settings["tenants"]["team-a"]["clusterQueue"],
@@ -166,7 +166,7 @@ def test_a_tenant_that_is_added_taken_out_and_put_back_leaves_nothing_that_the_g
     platform: Cluster, before: Object, tmp_path: Path
 ) -> None:
     roll_out = ("up", "--stack", "sandbox", "--yes", "--skip-preview")
-    more = ("--config-file", str(with_vision(tmp_path)))
+    more = ("--config-file", str(with_vision(platform, tmp_path)))
     vision = platform.within("vision")
     platform.pulumi(*roll_out, *more)
     assert identities(vision, tmp_path) == {"default": ["registry"], "reader": ["registry"]}
@@ -236,7 +236,7 @@ def identities(place: Cluster, folder: Path) -> dict[str, list[str]]:
 def test_a_tenant_is_given_no_namespace_that_another_tool_keeps(
     platform: Cluster, before: Object, tmp_path: Path
 ) -> None:
-    file = with_vision(tmp_path)
+    file = with_vision(platform, tmp_path)
     platform.kubectl("label", "namespace", "vision", "app.kubernetes.io/managed-by=Helm")
     for verb in ("preview", "up"):
         command = ("env", f"PULUMI_OPTION_CONFIG_FILE={file}", "make", verb, "STACK=sandbox")

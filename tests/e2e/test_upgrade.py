@@ -11,7 +11,6 @@ import yaml
 
 from tests.support.cluster import UNTIL_TOLD, Cluster, Object, finish, trainjob
 from tests.support.patience import eventually
-from trainyard_sandbox.paths import PROJECT
 
 pytestmark = pytest.mark.soak
 
@@ -51,7 +50,7 @@ def test_a_running_job_does_not_notice_that_every_controller_is_rolled_out_anew(
         "it runs", lambda: [one for one in team_a.pods("runs-on") if one["status"]["phase"] == "Running"]
     )
     before, rolled_out = state(team_a, "runs-on"), generations(platform)
-    document = yaml.safe_load((PROJECT / "stacks" / "Pulumi.sandbox.yaml").read_text())
+    document = platform.stack()
     for part in PARTS:
         document["config"]["trainyard:platform"][part]["resources"] = {"cpu": "55m", "memory": "300Mi"}
     file = tmp_path / "Pulumi.sandbox.yaml"

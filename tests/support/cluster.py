@@ -195,6 +195,10 @@ class Cluster:
     def pulumi(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         return self.run("pulumi", *arguments, "--non-interactive", check=check)
 
+    def stack(self) -> Object:
+        """The document of the sandbox's stack file, without the parts that this sandbox has not."""
+        return dict(yaml.safe_load(Path(self.sandbox.environment()["PULUMI_OPTION_CONFIG_FILE"]).read_text()))
+
     def operator_pids(self) -> Sequence[int]:
         """The operator's processes, as the host sees them."""
         processes = cgroup_processes(self.sandbox.instance.id)
