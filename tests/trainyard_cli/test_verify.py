@@ -59,6 +59,22 @@ def edit(file: str, old: str, new: str) -> None:
     Path(file).write_text(text.replace(old, new, 1))
 
 
+def test_a_rule_for_trainjobs_refuses_those_in_headers_of_a_clone_and_not_those_that_a_site_cannot_change(
+    clone: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    one_node = "    policies: {parameters: {maxNodes: 1}}\n"
+    Path(PROD).write_text(Path(PROD).read_text() + one_node)
+    [line] = refused(clone)
+    assert "policies.parameters.maxNodes: does not fit " in line
+    assert "): trainer.numNodes: must be at most 1 " in line
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "runtimes").mkdir()
+    (folder / "stacks").mkdir()
+    (folder / "Pulumi.yaml").write_text("name: site\nruntime: python\nmain: program/\n")
+    shutil.copy(PROD, folder / PROD)
+    assert refused(folder) == []
+
+
 def own(image: str = "registry.example.com/ml/train:1", name: str = "torch-mine") -> None:
     """A runtime of the site's, like a shipped one."""
     text = Path(DISTRIBUTED).read_text().replace("torch-distributed", name)
