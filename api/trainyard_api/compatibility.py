@@ -21,11 +21,11 @@ HEAD = """\
 
 <!-- Made from api/trainyard_api/compatibility.yaml by `make generate`; do not edit. -->
 
-`pulumi preview` refuses every other combination of these parts, and says which would do. It knows the
-versions of what it installs, and Kubernetes' where the stack file says it (`cluster.version`).
+`pulumi preview` refuses every other combination of these parts, and lists the combinations that work. It uses
+the versions of the parts that it installs, and the Kubernetes version in `cluster.version`.
 
-*upstream*: the projects say that it works. *seen*: it was run with this platform. *refused*: it is known
-to fail.
+*upstream*: the projects document that the versions work together. *seen*: the versions ran with this
+platform. *refused*: the versions are known to fail.
 """
 
 
