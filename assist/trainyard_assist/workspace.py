@@ -24,14 +24,10 @@ from trainyard_operator.core.build.framework import UnsupportedPolicyError
 from trainyard_operator.core.build.plugins import torch
 
 from . import offline
+from .workspace_scripts import ARCHIVE, FOLDER, INSTALLER, PACKED, WRAPPERS
 
 MOST: Final = 700 * 1024
 """Bytes of a packed folder: a Secret holds 1 MiB."""
-FOLDER: Final = "/trainyard/workspace"
-"""Where the folder is in the pods, and where the command starts."""
-PACKED: Final = "/trainyard/packed"
-"""Where the pods have what holds the folder."""
-ARCHIVE: Final = "workspace.tar.gz"
 ON_VOLUME: Final = "trainyard-workspaces"
 """The folder of a claim in which each folder that was sent has one of its own, by its digest."""
 _CARRIER: Final = {"cpu": "500m", "memory": "256Mi"}
@@ -39,54 +35,6 @@ _CARRIER: Final = {"cpu": "500m", "memory": "256Mi"}
 _CARRIER_SUFFIX: Final = "-folder"
 _FOLDER_VOLUME: Final = "trainyard-workspace"
 _PACKED_VOLUME: Final = "trainyard-packed"
-
-# Without the times and owners of the archive, which are none.
-_UNPACK: Final = f"tar -xzmof {PACKED}/{ARCHIVE} -C {FOLDER}"
-_OR_FAIL: Final = "|| { echo 'trainyard: the workspace could not be unpacked' >&2; exit 1; }"
-_HERE: Final = f'{_UNPACK} {_OR_FAIL}\ncd {FOLDER}\nexec "$@"\n'
-# Nobody can give the other nodes of an MPI job a command: the launcher reaches them as it will again.
-_EVERYWHERE: Final = (
-    f'{_UNPACK} {_OR_FAIL}\ncd {FOLDER}\nmpirun --map-by ppr:1:node sh -c "{_UNPACK}" {_OR_FAIL}\nexec "$@"\n'
-)
-_WRAPPERS: Final = tuple(("sh", "-c", script, "trainyard") for script in (_HERE, _EVERYWHERE))
-"""The command before a TrainJob's own command."""
-
-_PACKAGES: Final = f"{FOLDER}/.trainyard-packages"
-"""Where packages go for which the image has no place that its user may write to."""
-_LOG: Final = f"{FOLDER}/.trainyard-pip.log"
-"""Of pip, because what it prints has to be seen while it runs."""
-# Without PYTHONPATH, which leads to the module that notes how a program of the user ended.
-_PIP: Final = (
-    "(unset PYTHONPATH; exec python3 -m pip install --no-input --disable-pip-version-check --no-cache-dir "
-    f'--log {_LOG} -r "$1")'
-)
-_WHERE: Final = f"""\
-export PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore
-[ -w "${{HOME:-/}}" ] || export PYTHONUSERBASE={_PACKAGES}
-export PATH="$PATH:${{PYTHONUSERBASE:-$HOME/.local}}/bin"
-"""
-# Exit code 42: a restart would not help.
-_OR_SAY_WHY: Final = f"""\
-|| {{
-  if grep -qE 'connection broken by|Max retries exceeded' {_LOG} 2>/dev/null; then
-    echo "trainyard: the requirements of $1 are not installed: this pod does not reach the package index of \
-its pip configuration; name one that it reaches, as in --env PIP_INDEX_URL=https://..., or use an image that \
-has them" >&2
-    exit 1
-  fi
-  echo "trainyard: the requirements of $1 are not installed: pip says above why not" >&2
-  exit 42
-}}
-"""
-_INSTALL: Final = f'{_WHERE}{_PIP} {_OR_SAY_WHY}rm -f {_LOG}\nshift\nexec "$@"\n'
-_INSTALLER: Final = ("sh", "-c", _INSTALL, "trainyard")
-"""What comes between a wrapper and a TrainJob's own command, with the name of the file."""
-ENTER: Final = (
-    f"cd {FOLDER} 2>/dev/null || :\n"
-    f"[ ! -d {_PACKAGES} ] || export PYTHONUSERBASE={_PACKAGES}\n"
-    'export PATH="$PATH:${PYTHONUSERBASE:-$HOME/.local}/bin"\n'
-)
-"""What a shell begins with that is opened later beside the command, where there is a folder."""
 
 _ANNOTATIONS: Final = (
     names.WORKSPACE,
@@ -223,9 +171,9 @@ def without_workspace(manifest: Json) -> Manifest:
     spec = dict(json_reader.mapping(manifest.get("spec"), FieldPath("spec")))
     trainer = json_reader.mapping(spec.get("trainer"), _TRAINER)
     command = json_reader.texts(trainer.get("command"), _TRAINER.child("command"))
-    if tuple(command[:4]) in _WRAPPERS:
+    if tuple(command[:4]) in WRAPPERS:
         own = command[4:]
-        if tuple(own[:4]) == _INSTALLER:
+        if tuple(own[:4]) == INSTALLER:
             own = own[5:]
         spec["trainer"] = {**trainer, "command": list(own)}
     if patches := json_reader.objects(spec.pop("runtimePatches", None), _PATCHES):
@@ -308,13 +256,13 @@ def _with_workspace(manifest: Json, packed: Packed, runtime: Json, nonce: str) -
     metadata = json_reader.mapping(plain.get("metadata"), _METADATA)
     name = json_reader.required_text(metadata.get("name"), _METADATA.child("name"))
     secret_name = f"{name}-workspace-{packed.digest[:_SHOWN]}-{nonce}"
-    wrapper = _WRAPPERS[_is_mpi(runtime)]
+    wrapper = WRAPPERS[_is_mpi(runtime)]
     if packed.requirements and _is_mpi(runtime):
         raise WorkspaceError(
             "requirements are not installed on the nodes of an MPI job, which start no command of the "
             "TrainJob: put them into the image"
         )
-    installer = (*_INSTALLER, packed.requirements) if packed.requirements else ()
+    installer = (*INSTALLER, packed.requirements) if packed.requirements else ()
     started = _with_command(plain, [*wrapper, *installer, *_command(plain, runtime)])
     jobs = tuple(_jobs(started, runtime, wrapper))
     source = _on_volume(packed) if packed.claim else _in_secret(secret_name)

@@ -13,7 +13,7 @@ from typing import Final
 
 from trainyard_api import durations
 
-from ..workspace import ENTER
+from ..workspace_scripts import ENTER
 
 NAME: Final = "shell"
 """How a generated name begins."""

@@ -18,6 +18,7 @@ import msgspec
 
 from trainyard_api import names
 from trainyard_api.json_types import Json
+from trainyard_api.object_names import is_name
 from trainyard_assist.dump import Seen
 from trainyard_assist.explain import Observation, read
 from trainyard_assist.logs import Line, Log
@@ -34,7 +35,7 @@ from trainyard_kube.resources import (
 
 from .job_names import not_found
 from .lists import undecoded
-from .observe import in_time, is_name, observe
+from .observe import in_time, observe
 
 T = TypeVar("T")
 

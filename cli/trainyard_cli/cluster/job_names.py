@@ -10,13 +10,13 @@ import typer
 
 from trainyard_api import similar
 from trainyard_api.errors import UserError
+from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_kube.client import METADATA_OF_ALL, ApiError, Client, NotFoundError, Resource
 from trainyard_kube.resources import LOCAL_QUEUES, RUNTIMES, TRAINJOBS
 
 from . import connection
 from .lists import undecoded
-from .observe import is_name
 
 _PATIENCE: Final = 2.0
 """Seconds that a shell waits."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from trainyard_kube.client import Client, Resource
+
+T = TypeVar("T")
 
 _PAGE: Final = 500
 
@@ -35,6 +39,25 @@ async def undecoded(
     accept: str = "application/json",
 ) -> AsyncIterator[msgspec.Raw]:
     """The same as JSON, for callers that read a few fields of many objects; `params` are the API server's."""
-    async for page in client.list(resource.path(namespace), limit=_PAGE, params=params, accept=accept):
-        for raw in page.items or ():
-            yield raw
+    pages = client.list(resource.path(namespace), limit=_PAGE, params=params, accept=accept)
+    async with aclosing(_ahead(pages)) as fetched:
+        async for page in fetched:
+            for raw in page.items or ():
+                yield raw
+
+
+async def _ahead(pages: AsyncIterator[T]) -> AsyncGenerator[T]:
+    """The same pages; while the caller reads one, the API server already answers with the next."""
+    coming = asyncio.create_task(_next(pages))
+    try:
+        while (page := await coming) is not None:
+            coming = asyncio.create_task(_next(pages))
+            await asyncio.sleep(0)  # sends the request; the caller may keep the loop busy
+            yield page
+    finally:
+        coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)
+
+
+async def _next(pages: AsyncIterator[T]) -> T | None:
+    return await anext(pages, None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
@@ -17,6 +16,7 @@ import msgspec
 
 from trainyard_api import names
 from trainyard_api.json_types import Json
+from trainyard_api.object_names import is_name
 from trainyard_assist.explain import FollowUps, Observation, QueuePlace, Subject, follow_ups
 from trainyard_assist.explain import queue_place as places
 from trainyard_assist.explain.follow_ups import LogOf
@@ -55,8 +55,6 @@ MOST_NODES: Final = 64
 MOST_CLAIMS: Final = 8
 MOST_SILENT: Final = 64
 """Pods whose logs are read, one after the other, as long as their ranks are silent."""
-_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
-_LONGEST_NAME: Final = 253
 _LOG_BYTES: Final = 16384
 _LOG_LINES: Final = 20
 _SILENT_LINES: Final = 5
@@ -391,11 +389,6 @@ class _Look:
             forbidden = error.code == 403
             self.unseen[subject] = f"you are not allowed to {action}" if forbidden else str(error)
             return None
-
-
-def is_name(text: str) -> bool:
-    """Whether an object can have this name; any other has no place in a request's path."""
-    return len(text) <= _LONGEST_NAME and _NAME.fullmatch(text) is not None
 
 
 async def in_time(request: Awaitable[T]) -> T:

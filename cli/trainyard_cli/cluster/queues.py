@@ -16,6 +16,7 @@ from typing import Any, Final
 from trainyard_api import names, similar
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
+from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_assist import quota
 from trainyard_assist.explain import QueuePlace
@@ -35,7 +36,7 @@ from trainyard_kube.resources import (
 
 from . import jobs
 from .lists import everything
-from .observe import in_time, is_name
+from .observe import in_time
 
 MOST: Final = 256
 """The most objects of a kind that are requested one by one."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
-from trainyard_assist import workspace
+from trainyard_assist import workspace, workspace_scripts
 from trainyard_assist.workspace import Objects, Packed, WorkspaceError
 from trainyard_kube.client import ApiError, Client, ConflictError, NotFoundError, RetriableError
 from trainyard_kube.resources import SECRETS, TRAINJOBS
@@ -88,10 +88,10 @@ async def write(client: Client, rank: Rank, packed: Packed) -> bool:
     """
     said = Words()
     streams = Streams(stdout=said.take, stderr=said.take)
-    folder = f"{workspace.PACKED}/{workspace.ON_VOLUME}/{packed.digest}"
-    if not await execute(client, rank, ("test", "-s", f"{folder}/{workspace.ARCHIVE}"), streams):
+    folder = f"{workspace_scripts.PACKED}/{workspace.ON_VOLUME}/{packed.digest}"
+    if not await execute(client, rank, ("test", "-s", f"{folder}/{workspace_scripts.ARCHIVE}"), streams):
         return False
-    command = ("sh", "-c", _WRITE, "trainyard", folder, workspace.ARCHIVE)
+    command = ("sh", "-c", _WRITE, "trainyard", folder, workspace_scripts.ARCHIVE)
     if await execute(client, rank, command, replace(streams, stdin=_pieces(packed.archive))):
         claim = f"PersistentVolumeClaim {packed.claim}"
         raise WorkspaceError(f"nothing has been sent: the folder cannot be written to {claim}: {said}")

@@ -14,13 +14,13 @@ import typer
 
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
+from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_assist.stops import Answer, Outcome, Seen
 from trainyard_kube.client import ApiError, Client, UnauthorizedError
 from trainyard_kube.credentials import Credentials
 
 from ..cluster import connection, job_names, stops
-from ..cluster.observe import is_name
 from ..output import CANNOT_ASK, FINE, REFUSED, Output, write_json
 
 Jobs = Annotated[

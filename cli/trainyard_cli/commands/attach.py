@@ -17,6 +17,7 @@ import typer
 
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
+from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_assist import jobs
 from trainyard_assist.attach import exit_code
@@ -27,7 +28,6 @@ from trainyard_kube.credentials import Credentials
 from ..cluster import connection, job_names
 from ..cluster.attach import States, end
 from ..cluster.logs import MOST, OTHERS, Logs, Wanted
-from ..cluster.observe import is_name
 from ..options import Context, Kubeconfig, same_place
 from ..output import REFUSED
 from ..printer import Printer

@@ -18,11 +18,11 @@ import typer
 
 from trainyard_api import quantity
 from trainyard_api.errors import UserError
+from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_kube.client import ApiError, Client
 
 from ..cluster import connection, copies, job_names, ranks
-from ..cluster.observe import is_name
 from ..files.copies import Tally, entries, size
 from ..options import Context, Kubeconfig, Printed, Rank
 from ..output import FINE, REFUSED, Output, write_json

@@ -21,6 +21,7 @@ import typer
 
 from trainyard_api import names
 from trainyard_api.errors import UserError
+from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_assist import dump
 from trainyard_assist.explain import explain
@@ -29,7 +30,6 @@ from trainyard_kube.credentials import Credentials
 
 from ..cluster import connection, job_names, last_lines
 from ..cluster.dump import Reading
-from ..cluster.observe import is_name
 from ..files import archive
 from ..files.archive import Archive
 from ..options import Context, Kubeconfig

@@ -18,13 +18,13 @@ from typing import Annotated, Final
 import typer
 
 from trainyard_api.errors import UserError
+from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_assist.run import interactive
 from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials
 
 from ..cluster import connection, job_names, ranks, terminal
-from ..cluster.observe import is_name
 from ..cluster.remote_command import AbsentProgramError, Streams, execute
 from ..options import Context, Kubeconfig, Rank
 

@@ -17,6 +17,7 @@ import typer
 
 from trainyard_api import names
 from trainyard_api.errors import UserError
+from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_assist.explain import Diagnosis, State, explain
 from trainyard_kube.client import ApiError, NotFoundError
@@ -24,7 +25,7 @@ from trainyard_kube.credentials import Credentials
 from trainyard_operator.core.decide.last_lines import Kept
 
 from ..cluster import connection, job_names, last_lines
-from ..cluster.observe import is_name, observe
+from ..cluster.observe import observe
 from ..options import Context, Kubeconfig, Printed
 from ..output import FINE, REFUSED, Output
 from . import explain_logs

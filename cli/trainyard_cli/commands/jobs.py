@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final, TextIO, TypeVar
 import typer
 
 from trainyard_api.errors import UserError
+from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_assist.explain.text import duration
 from trainyard_assist.jobs import Key, Row
@@ -27,7 +28,6 @@ from trainyard_operator.core.status.display_state import State
 
 from ..cluster import connection
 from ..cluster.jobs import Seen, look
-from ..cluster.observe import is_name
 from ..options import Context, Kubeconfig, Printed
 from ..output import FINE, Output, fitted, write_json
 

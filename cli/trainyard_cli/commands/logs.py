@@ -18,6 +18,7 @@ import typer
 from trainyard_api import durations
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
+from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_assist import jobs
 from trainyard_assist.logs import Place, is_called
@@ -28,7 +29,6 @@ from trainyard_operator.core.status.display_state import State
 
 from ..cluster import connection, job_names, last_lines
 from ..cluster.logs import MOST, OTHERS, Logs, Printed, Source, Wanted
-from ..cluster.observe import is_name
 from ..options import Context, Kubeconfig
 from ..output import FINE, REFUSED
 from ..printer import Printer

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, TextIO
 import typer
 
 from trainyard_api.errors import UserError
+from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_assist.explain.text import duration, listed
 from trainyard_assist.nodes import Amount, Pool, Sick
@@ -23,7 +24,6 @@ from trainyard_kube.client import ApiError, Client
 
 from ..cluster import connection, queues
 from ..cluster.nodes import Seen, look
-from ..cluster.observe import is_name
 from ..options import Context, Kubeconfig, Printed
 from ..output import FINE, Output, fitted, write_json
 from . import queue as queue_command

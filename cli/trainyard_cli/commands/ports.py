@@ -13,13 +13,13 @@ from typing import Annotated, Final, TextIO
 import typer
 
 from trainyard_api.errors import UserError
+from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials
 
 from ..cluster import connection, job_names, ranks
 from ..cluster.forwards import ADDRESS, MOST, Forward, Forwards
-from ..cluster.observe import is_name
 from ..options import Context, Kubeconfig, Printed, Rank
 from ..output import FINE, Output, write_json
 

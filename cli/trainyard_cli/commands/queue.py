@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final, TextIO
 import typer
 
 from trainyard_api.errors import UserError
+from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_assist.explain.text import duration
 from trainyard_assist.queues import Door, Waiting
@@ -27,7 +28,6 @@ from trainyard_assist.quota.words import sentence
 from trainyard_kube.client import ApiError
 
 from ..cluster import connection, job_names
-from ..cluster.observe import is_name
 from ..cluster.queues import Seen, look
 from ..options import Context, Kubeconfig, Printed
 from ..output import FINE, Output, fitted, write_json

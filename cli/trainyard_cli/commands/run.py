@@ -20,6 +20,7 @@ import typer
 from trainyard_api import documents
 from trainyard_api.errors import InvalidFieldError, UserError
 from trainyard_api.json_types import Json
+from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_assist.run import plan, settings
 from trainyard_assist.run.interactive import IDLE, LIMIT
@@ -33,7 +34,6 @@ from trainyard_kube.credentials import Credentials
 
 from ..cluster import connection, job_names
 from ..cluster import run as cluster
-from ..cluster.observe import is_name
 from ..files import run_settings
 from ..options import Context, Kubeconfig, same_place
 from ..output import FINE, REFUSED, Form, write_json

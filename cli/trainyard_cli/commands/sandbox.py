@@ -224,7 +224,9 @@ def execute(
     that stack's file that fits the sandbox: its pools are simulated, and images are the sandbox's.
 
     Example: trainyard sandbox exec -- pulumi up --stack sandbox
+
     Example: trainyard sandbox exec --name prod --stack prod -- make preview STACK=prod
+
     Example: trainyard sandbox exec --user ada --namespace team-a -- kubectl get trainjobs
     """
     environment = {**os.environ, **Sandbox(Instance(name)).environment(user, namespace, site=stack)}

@@ -16,6 +16,7 @@ import typer
 
 from trainyard_api import names
 from trainyard_api.errors import UserError
+from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_assist import jobs, seff
 from trainyard_assist.explain import read
@@ -24,7 +25,6 @@ from trainyard_assist.seff import Amount, Amounts, Kind, Rank
 from trainyard_kube.client import ApiError
 
 from ..cluster import connection, job_names
-from ..cluster.observe import is_name
 from ..cluster.seff import Seen, look
 from ..options import Context, Kubeconfig, Printed
 from ..output import FINE, REFUSED, Output, aligned, write_json
