@@ -47,6 +47,10 @@ from .nasty import ALL, OF_RUNTIMES, OF_TRAINJOBS
 from .scene import Direct
 
 SEED = int(os.environ.get("TRAINYARD_FUZZ_SEED", "1"))
+FIRST = int(os.environ.get("TRAINYARD_FUZZ_FIRST", "0"))
+"""The number of the first case: a part of a soak continues where another run ended."""
+PARTS = 4
+"""A soak takes hours. Each of its parts is a test with a verdict of its own."""
 HOSTILE, HONEST = "fuzz-hostile", "fuzz-honest"
 PAUSE = 0.5
 """Seconds between two honest TrainJobs."""
@@ -80,6 +84,10 @@ class Arena:
     audit_log: Path
     anybody: urllib3.PoolManager
     """Who reaches the webhooks' port, and nothing else."""
+    next_case: int = FIRST
+    """The number of the next hostile case: no test tries one twice."""
+    honest: Iterator[int] = field(default_factory=count)
+    """Numbers of the honest TrainJobs."""
     seen: set[str] = field(default_factory=set)
     """Names of the JobSets that a watch has shown."""
     changed: threading.Condition = field(default_factory=threading.Condition)
@@ -175,11 +183,11 @@ class Background:
     def honest(self) -> None:
         """Honest users create TrainJobs, each without waiting for the others."""
         with ThreadPoolExecutor(32) as users:
-            asked: list[Future[None]] = []
+            requests: list[Future[None]] = []
             while not self.over.wait(PAUSE):
-                asked.append(users.submit(self.guarded, self._create, len(asked)))
-            for one in asked:
-                one.result()
+                requests.append(users.submit(self.guarded, self._create, next(self.arena.honest)))
+            for request in requests:
+                request.result()
 
     def _create(self, number: int) -> None:
         name = f"honest-{number}"
@@ -353,22 +361,26 @@ def as_operator(admin: Path, token: str) -> str:
     [
         # Beside other tests, on whatever machine.
         pytest.param(ALL // 40, 10, marks=pytest.mark.sandbox),
-        pytest.param(ALL, 1, marks=pytest.mark.soak),
+        *[
+            pytest.param(ALL // PARTS, 1, marks=pytest.mark.soak, id=f"part {part} of {PARTS}")
+            for part in range(1, PARTS + 1)
+        ],
     ],
 )
 def test_what_is_hostile_costs_neither_the_lease_nor_honest_users_nor_the_memory_limit(
     arena: Arena, tried: Any, wanted: int, factor: int
 ) -> None:
-    print(f"TRAINYARD_FUZZ_SEED={SEED}")
+    first = arena.next_case
+    print(f"TRAINYARD_FUZZ_SEED={SEED} TRAINYARD_FUZZ_FIRST={first}")
     beside = Background(arena)
-    numbers = count()
     outcomes: list[Any] = []
     directly: Counter[Any] = Counter()
 
     def hostile() -> None:
         there: deque[Any] = deque()
         while len(outcomes) < wanted and not beside.over.is_set():
-            case = nasty.case(SEED, next(numbers))
+            case = nasty.case(SEED, arena.next_case)
+            arena.next_case += 1
             send_directly(arena, case, directly)
             if (objects := admitted(arena, case)) is None:
                 continue
@@ -377,6 +389,8 @@ def test_what_is_hostile_costs_neither_the_lease_nor_honest_users_nor_the_memory
             if len(there) == AT_ONCE:
                 remove(arena, *there.popleft())
         beside.over.set()
+        for objects in there:
+            remove(arena, *objects)
 
     # One hostile TrainJob after the other: it keeps the API server busy on a core, and honest ones need one.
     work = [hostile, beside.honest, beside.lease, beside.compaction]
@@ -388,7 +402,7 @@ def test_what_is_hostile_costs_neither_the_lease_nor_honest_users_nor_the_memory
     peak = arena.controller.peak
     held = json.loads(arena.held.read_text())
     print(*sorted(directly.items()), sep="\n")
-    print(*sorted(Counter(outcomes).items()), f"refused: {next(numbers) - len(outcomes)}", sep="\n")
+    print(*sorted(Counter(outcomes).items()), f"refused: {arena.next_case - first - len(outcomes)}", sep="\n")
     tried(
         f"fuzz, seed {SEED}: p99 of {len(latencies)} honest TrainJobs {p99:.2f} s, Lease renewed at "
         f"most {max(beside.ages):.1f} s ago, at most {peak:.0f} MiB, {arena.controller.cpu:.0f} s of CPU, "
