@@ -43,7 +43,7 @@ DECISIONS = """\
 
 <!-- Made from the pages of this folder by `make generate`; do not edit. -->
 
-What would surprise somebody who reads the code has a page here, with the reasons and what follows from it.
+Each page describes a decision that would surprise a reader of the code, with reasons and consequences.
 
 | number | decided | decision | since then |
 |---|---|---|---|

@@ -20,7 +20,7 @@ from .similar import hint
 
 Location = tuple[str | int, ...]
 QUANTITY = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
-Quantity = Annotated[str, Field(pattern=QUANTITY, description="A Kubernetes quantity, such as 500m or 2Gi.")]
+Quantity = Annotated[str, Field(pattern=QUANTITY, examples=["500m", "2Gi"])]
 
 
 class StrictModel(BaseModel):

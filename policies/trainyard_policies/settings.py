@@ -53,9 +53,9 @@ class Policies(StrictModel):
     """Levels and parameters of the rules in this stack."""
 
     levels: Levels = Levels()
-    """Levels of rules: disabled, advisory, remediate or mandatory."""
+    """Levels that replace the rules' defaults: disabled, advisory, remediate or mandatory."""
     parameters: Parameters = Parameters()
-    """Registries, limits and pools of this stack, which the rules compare manifests with."""
+    """Registries, limits and pools of this stack. The rules compare manifests with them."""
 
     def with_pools(self, declared: Mapping[str, NodePool], queues: Queues) -> Policies:
         """These policies, for a stack with these `nodePools` and `queues`."""

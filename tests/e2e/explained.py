@@ -360,7 +360,7 @@ CASES = (
         r'"reason": "Evicted"',
         POD,
         r'node \S+: Usage of EmptyDir volume "v" exceeds the limit "1Mi"\. ?',
-        r"write less to the pod's own disk, or to a volume; or ask for more .*",
+        r"write less to the pod's own disk, write to a volume instead, or ask for more .*",
         trainjob=trainjob("head -c 8000000 /dev/zero > /v/full; sleep 600"),
         runtime=runtime(*volume(emptyDir={"sizeLimit": "1Mi"})),
     ),
@@ -429,7 +429,7 @@ CASES = (
         r'"nodeName": "ghost"',
         "Node ghost",
         r"it is not Ready: .*; on it: job-node-0-0-\w+",
-        r"wait for it to come back or for its pods to be replaced; .*",
+        r"wait until it is Ready or its pods are replaced, .*",
         runtime=runtime({"nodeSelector": {LABEL: GHOST}, "tolerations": [{"operator": "Exists"}]}),
     ),
 )

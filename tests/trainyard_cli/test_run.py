@@ -408,7 +408,8 @@ def test_who_sees_only_a_namespace_gets_the_positions_that_kueue_reports(run: An
         waiting("second", -1, positionInClusterQueue=7),
     ]
     api.put(VISIBLE, {"items": items})
-    api.forbid("/v1beta2/workloads")
+    for _reader in ("of the place", "of the quota"):
+        api.forbid("/v1beta2/workloads")
     _, out, _ = run(api, *WORDS, dry_run=True)
     behind = "behind team/first and 4 more"
     assert f"default; it would be number 6 of those that you may see in ClusterQueue gpus, {behind}\n" in out

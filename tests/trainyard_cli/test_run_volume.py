@@ -13,7 +13,7 @@ from tests.support.fake_api import run as run_test
 from tests.support.fake_api import status
 from tests.support.pod_logs import TRAINJOB
 from trainyard_api.errors import UserError
-from trainyard_assist import workspace
+from trainyard_assist import workspace, workspace_scripts
 from trainyard_assist.run import interactive
 from trainyard_assist.workspace import Packed
 from trainyard_cli.commands import attach
@@ -42,7 +42,7 @@ class Carrier(Desk):
 
 @pytest.fixture
 def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Carrier:
-    monkeypatch.setattr(workspace, "PACKED", str(tmp_path))
+    monkeypatch.setattr(workspace_scripts, "PACKED", str(tmp_path))
     carrier = Carrier(tmp_path)
     carrier.prints(0, interactive.READY)
     return carrier

@@ -45,15 +45,15 @@ def test_an_image_of_another_version_is_that_version() -> None:
         "  trainyard:platform.kueue.image: JobSet 0.12 and Kueue 0.15 do not work together "
         "(these do: Kueue 0.19 and JobSet 0.12; Kueue 0.20 and JobSet 0.12)\n"
         "  trainyard:platform.kueue.image: Kueue 0.15 and Trainer API 2.3 do not work together: "
-        "it writes podTemplateOverrides, "
-        "which this API does not have: jobs are admitted and stay suspended "
+        "this Kueue writes podTemplateOverrides, "
+        "which this API does not have; Kueue admits jobs, and they stay suspended "
         "(these do: Kueue 0.19 and Trainer API 2.3; Kueue 0.20 and Trainer API 2.3)"
     )
 
 
 def test_a_kubernetes_that_volcano_does_not_know_is_refused() -> None:
     with pytest.raises(
-        PlatformError, match=r"Kubernetes 1\.36 and Volcano 1\.14 do not work together: its own"
+        PlatformError, match=r"Kubernetes 1\.36 and Volcano 1\.14 do not work together: Volcano's own"
     ):
         check(stack(volcano={"enabled": True}, cluster={"version": "1.36"}), pinned(), "prod")
     check(stack(cluster={"version": "1.36"}), pinned(), "prod")

@@ -50,7 +50,7 @@ TABLE: Final[dict[Reason, About]] = {
     Reason.DELETING: About(
         At.TRAINJOB,
         "the TrainJob is being deleted",
-        "wait until it is gone; the owner of a finalizer that stays has to remove it: {finalizers}",
+        "wait until it no longer exists; if it remains, ask the owners of its finalizers: {finalizers}",
     ),
     Reason.MANAGED_ELSEWHERE: About(
         At.TRAINJOB,
@@ -59,23 +59,26 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.OPERATOR_DOWN: About(
         At.TRAINJOB,
-        "no operator holds its Lease",
+        "the operator does not run: no replica holds its Lease",
         "have the platform team look at the operator: kubectl get deployments,pods -n {namespace}",
     ),
     Reason.RUNTIME_NOT_FOUND: About(
         At.RUNTIME,
-        "there is no such runtime",
+        "the runtime that the TrainJob names does not exist",
         "create {runtime}, or create the TrainJob again with another runtimeRef",
     ),
     Reason.RUNTIME_INVALID: About(
-        At.RUNTIME, "no JobSet can be built from the runtime", "correct the runtime or the TrainJob"
+        At.RUNTIME,
+        "the operator cannot build a JobSet from the runtime",
+        "correct the runtime or the TrainJob",
     ),
     Reason.POLICY_UNSUPPORTED: About(
-        At.RUNTIME, "the runtime's mlPolicy is not supported", "use another runtime"
+        At.RUNTIME, "the operator does not support the runtime's mlPolicy", "use another runtime"
     ),
     Reason.JOBSET_CONFLICT: About(
         At.JOBSET,
-        "an object with the name of the JobSet, or of one created with it, belongs to someone else",
+        "the operator cannot create the JobSet, or an object that belongs to it, because another owner has "
+        "an object with the same name",
         "delete it, or create the TrainJob again under another name",
     ),
     Reason.JOBSET_REJECTED: About(
@@ -85,42 +88,48 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.FORBIDDEN: About(
         At.JOBSET,
-        "the operator lacks a permission that the job needs",
+        "the operator does not have a permission that the TrainJob needs",
         "have the platform team grant the operator the permission that the message names",
     ),
     Reason.QUOTA_EXCEEDED: About(
         At.JOBSET,
-        "the namespace's ResourceQuota has no room for the JobSet",
+        "the JobSet would exceed the ResourceQuota of the namespace",
         "wait for other jobs to end, or have the namespace's ResourceQuota raised",
     ),
     Reason.CRD_MISSING: About(
-        At.JOBSET, "the cluster lacks a resource that the job needs", "have the platform team install it"
+        At.JOBSET,
+        "the cluster does not have a CRD that the TrainJob needs",
+        "have the platform team install it",
     ),
     Reason.QUEUE_NOT_FOUND: About(
         At.TRAINJOB,
-        "there is no such LocalQueue in its namespace",
+        "the LocalQueue that the TrainJob names does not exist in its namespace",
         NO_SUCH_QUEUE,
     ),
     Reason.QUEUE_TOO_SMALL: About(
         At.TRAINJOB,
-        "the job requests more than its queue can have, borrowed quota included, or a resource that the "
-        "queue lacks",
+        "the TrainJob requests more than its queue can ever have, even with borrowed quota, or a resource "
+        "for which the queue has no quota",
         TOO_MUCH,
     ),
-    Reason.BLOCKED: About(At.TRAINJOB, "the operator reports that it is blocked", "see the operator's log"),
+    Reason.BLOCKED: About(
+        At.TRAINJOB,
+        "the operator reports the TrainJob as Blocked, with a reason that is not in this table",
+        "see the operator's log",
+    ),
     Reason.HELD: About(
         At.TRAINJOB,
-        "it was created with spec.suspend true, and waits to be resumed",
+        "the TrainJob was created with spec.suspend true, and nobody has resumed it",
         f"resume it, and its queue admits it when there is quota: {_RESUME}",
     ),
     Reason.KUEUE_DOWN: About(
         At.WORKLOAD,
-        "the job waits in a queue, but Kueue does not run",
+        "the TrainJob waits in a queue, but Kueue does not run",
         "have the platform team look at Kueue: kubectl get deployments,pods -n {namespace}",
     ),
     Reason.GATED: About(
         At.WORKLOAD,
-        "an admission gate keeps the queue from admitting it",
+        "an admission gate prevents Kueue from admitting the TrainJob",
         "ask the owner of the gate (annotation kueue.x-k8s.io/admission-gated-by): {gates}",
     ),
     Reason.WORKLOAD_MISSING: About(
@@ -130,12 +139,12 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.WORKLOAD_UNSEEN: About(
         At.WORKLOAD,
-        "the TrainJob waits in a queue, and you may not see its Workload",
-        "ask somebody who may: kubectl get workloads.kueue.x-k8s.io -n {namespace}",
+        "the TrainJob waits in a queue, and you do not have the right to see its Workload",
+        "have somebody with this right run: kubectl get workloads.kueue.x-k8s.io -n {namespace}",
     ),
     Reason.WORKLOAD_INACTIVE: About(
         At.WORKLOAD,
-        "the Workload was deactivated",
+        "the Workload is deactivated (its spec.active is false)",
         "see why (kubectl describe workload {name} -n {namespace}), then set its spec.active to true",
     ),
     Reason.WORKLOAD_INADMISSIBLE: About(
@@ -152,48 +161,48 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.ADMISSION_CHECK: About(
         At.WORKLOAD,
-        "quota is reserved, but an admission check is not ready",
+        "Kueue has reserved quota, but an AdmissionCheck of the Workload is not Ready yet",
         "ask the owner of AdmissionCheck {check}",
     ),
     Reason.NOT_RESUMED: About(
         At.WORKLOAD,
-        "Kueue admitted it a minute ago or more, and it is still suspended",
+        "Kueue admitted the Workload at least a minute ago, but has not resumed the TrainJob or its JobSet",
         "have the platform team read Kueue's log",
     ),
     Reason.SUSPENDED: About(
         At.TRAINJOB,
-        "spec.suspend is true, and no queue resumes it",
+        "spec.suspend is true, and Kueue does not resume the TrainJob",
         f"resume it: {_RESUME}",
     ),
     Reason.JOBSET_CONTROLLER_DOWN: About(
         At.JOBSET,
-        "no controller acts on JobSets",
+        "the JobSet controller does not run, or does not act on the JobSet",
         "have the platform team look at the JobSet controller: kubectl get deployments,pods -n {namespace}",
     ),
     Reason.JOBSET_NOT_CREATED: About(
         At.JOBSET,
-        "the operator has not been able to create the JobSet and tries again",
+        "the operator could not create the JobSet yet, and tries again",
         "have the platform team read the operator's log: a webhook that does not answer is a common cause",
     ),
     Reason.JOBS_REFUSED: About(
         At.JOBS,
-        "a child of the JobSet was refused",
+        "the API server, a webhook or an admission policy refuses an object of the JobSet, such as a Job",
         MEND_CONTENT,
     ),
     Reason.PODS_OVER_QUOTA: About(
         At.PODS,
-        "a ResourceQuota has no room for the pods",
+        "the pods would exceed a ResourceQuota",
         "wait for other jobs to end, ask for less, or have ResourceQuota {quota} raised",
     ),
     Reason.PODS_REFUSED: About(
         At.PODS,
-        "admission refuses the pods",
+        "the API server, a webhook or an admission policy refuses the pods",
         MEND_CONTENT,
     ),
     Reason.NODE_LOST: About(
         At.NODES,
-        "a node with pods of the job is gone or not ready",
-        "wait for it to come back or for its pods to be replaced; have the platform team look at {node}",
+        "a node with pods of the TrainJob is not Ready or no longer exists",
+        "wait until it is Ready or its pods are replaced, and have the platform team look at {node}",
     ),
     Reason.CLAIM_MISSING: About(
         At.PODS,
@@ -202,37 +211,39 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.CLAIM_PENDING: About(
         At.PODS,
-        "a PersistentVolumeClaim has no volume",
+        "a PersistentVolumeClaim has no volume yet",
         "check that StorageClass {storage_class} exists and can provision such volumes: "
         "kubectl describe pvc {claim} -n {namespace}",
     ),
     Reason.GANG_INCOMPLETE: About(
         At.GANG,
-        "the gang scheduler starts all pods or none, and cannot place all of them",
-        "wait for others to end, ask for less, or have Queue {queue} or the nodes enlarged",
+        "the gang scheduler starts all pods together, and does not find nodes for all of them",
+        "wait for other jobs to end, ask for less, or have Queue {queue} enlarged or nodes added",
     ),
     Reason.SCHEDULING_GATED: About(
-        At.PODS, "a scheduling gate holds the pods", "ask the owner of the gate {gates}"
+        At.PODS,
+        "the pods have a scheduling gate, so the scheduler does not consider them",
+        "ask the owner of the gate {gates}",
     ),
     Reason.NO_SCHEDULER: About(
         At.PODS,
-        "no scheduler has considered the pods",
+        "the scheduler of the pods has not reported on them",
         "have the platform team check that the scheduler {scheduler} runs",
     ),
     Reason.NO_DEVICE: About(
         At.PODS,
-        "no node that the pods may run on offers the device that they ask for",
+        "the pods request a device, but no node that they may run on offers it",
         "have the platform team check that there are nodes with {resource} and its driver, and that "
         "a device plugin runs on them (accelerators in the stack file)",
     ),
     Reason.NO_NODE_FITS: About(
         At.PODS,
-        "no node has the resources, taints or labels that the pods ask for",
+        "no node matches the resource requests, the node selector and the tolerations of the pods",
         "ask for what nodes have (resourcesPerNode, nodeSelector, tolerations), or have such a node added",
     ),
     Reason.IMAGE_NOT_PULLED: About(
         At.PODS,
-        "an image cannot be pulled",
+        "a node cannot pull an image",
         "correct the image {image}, or give the pods a pull secret for its registry",
     ),
     Reason.SECRET_MISSING: About(
@@ -240,29 +251,29 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.CONFIG_MISSING: About(
         At.PODS,
-        "a container cannot be configured: a ConfigMap or a key is missing",
+        "a node cannot configure a container, usually because a ConfigMap or a key does not exist",
         "create what the message names, or correct the name",
     ),
     Reason.SANDBOX_NOT_MADE: About(
         At.PODS,
-        "a node cannot create the sandbox that the pod's containers run in",
+        "a node cannot create the pod sandbox, in which the containers of the pod run",
         "raise a limit that is too small for any container ({limits}), or have the platform team look at "
         "node {node}",
     ),
     Reason.VOLUME_NOT_MOUNTED: About(
         At.PODS,
-        "a volume cannot be attached or mounted",
+        "a node cannot attach or mount a volume",
         "correct what the message names, or have the platform team look at the storage",
     ),
     Reason.CANNOT_START: About(
         At.PODS,
-        "the container cannot be started",
+        "a node cannot start a container",
         "correct command, working directory or mounts of container {container}",
     ),
     Reason.EVICTED: About(
         At.PODS,
-        "a node has evicted a pod: disk or memory ran short, or the pod wrote more than its limit",
-        "write less to the pod's own disk, or to a volume; or ask for more ephemeral-storage in "
+        "a node has evicted a pod: the node is short of disk or memory, or the pod exceeds its disk limit",
+        "write less to the pod's own disk, write to a volume instead, or ask for more ephemeral-storage in "
         "resourcesPerNode",
     ),
     Reason.OOM_KILLED: About(
@@ -272,14 +283,14 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.CONTAINER_EXITED: About(
         At.PODS,
-        "a container exits with an error",
+        "a container has ended with an error",
         "see its log: kubectl logs {pod} -c {container} -n {namespace}",
     ),
     Reason.INITIALIZER_RETRIES: About(
         At.PODS,
         "an initializer cannot fetch its dataset or model, and tries again",
-        "check that the address is right, and ask the platform team that pods of this namespace may reach "
-        "it (a tenant's egress in the stack file)",
+        "check the address, and have the platform team allow pods of this namespace to connect to it (a "
+        "tenant's egress in the stack file)",
     ),
     Reason.RANK_MISSING: About(
         At.PODS,
@@ -298,17 +309,17 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.SAME_FAILURE: About(
         At.TRAINJOB,
-        "its last two attempts failed in the same way, so it was not tried again",
+        "the last two attempts failed in the same way, so the operator starts no further attempt",
         AFTER_THE_SAME_FAILURE,
     ),
     Reason.ATTEMPT_FAILED: About(
         At.ATTEMPTS,
-        "its last attempt failed and its pods are gone; the operator noted how they ended",
+        "the last attempt failed; only the operator's record remains of the pod that failed first",
         "correct what the last lines name, and create the TrainJob again",
     ),
     Reason.JOBSET_FAILED: About(
         At.JOBSET,
-        "the TrainJob has failed, and no container is left to show why",
+        "the TrainJob has failed, and no container or record shows the reason",
         "see its events: kubectl get events -n {namespace} --field-selector involvedObject.name={name}",
     ),
 }

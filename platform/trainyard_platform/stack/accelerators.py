@@ -54,7 +54,7 @@ class Mig(StrictModel):
     """Partitioned GPUs. The node image or NVIDIA's MIG manager partitions them."""
 
     strategy: MigStrategy
-    """single: each partition is one nvidia.com/gpu. mixed: each is one nvidia.com/mig-<profile>."""
+    """Resource of a partition. single: nvidia.com/gpu. mixed: nvidia.com/mig-<profile>."""
     profiles: tuple[Annotated[str, Field(pattern=PROFILE)], ...] = ()
     """With strategy mixed: the profiles on the nodes, such as 1g.10gb."""
 
@@ -69,11 +69,12 @@ class Accelerator(StrictModel):
     """One kind of accelerator in the cluster."""
 
     device_plugin: DevicePlugin = DevicePlugin.INSTALL
-    """install: the platform installs it. shipped: the node image, the cloud or another operator brings it."""
+    """install: the platform installs the device plugin. shipped: the node image, the cloud or another
+    operator provides it."""
     image: Image | None = None
     """Image of the device plugin. Default: the pinned image, from the source in `artifacts`."""
     environment: dict[str, str] = Field(default={})
-    """Environment variables for the catalog's training containers, in addition to the kind's defaults."""
+    """Environment variables of the catalog's training containers, in addition to this kind's defaults."""
     mig: Mig | None = None
     """Partitions of NVIDIA's GPUs. Default: whole GPUs."""
 

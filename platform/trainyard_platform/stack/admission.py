@@ -7,7 +7,8 @@ class Admission(StrictModel):
     """The webhooks that check TrainJobs and runtimes before the API server stores them."""
 
     enabled: bool = True
-    """Whether the stack installs the webhooks. If not, invalid TrainJobs are stored and then Blocked."""
+    """Whether the stack installs the webhooks. If not, the API server stores invalid TrainJobs, and the
+    operator reports them as Blocked."""
     policies: bool = True
     """Whether the cluster enforces the rules of `policies` on TrainJobs and runtimes. Needs `enabled`."""
 

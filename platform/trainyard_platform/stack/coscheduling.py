@@ -13,7 +13,7 @@ class Coscheduling(StrictModel):
     """Coscheduling of scheduler-plugins: a second scheduler, and the controller of its PodGroups."""
 
     enabled: bool = False
-    """Whether the stack installs it."""
+    """Whether the stack installs coscheduling."""
     image_repository: str | None = Field(default=None, pattern=r"^[^\s:/]+(:[0-9]+)?(/[^\s]+[^/])?$")
     """Repository of the images `kube-scheduler` and `controller`. Default: upstream's, or your mirror."""
     replicas: int = Field(default=1, ge=1, le=3)

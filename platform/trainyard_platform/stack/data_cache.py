@@ -14,12 +14,12 @@ class DataCache(StrictModel):
     """LeaderWorkerSet, which runs data caches, and the right to start a cache in each tenant's namespace."""
 
     enabled: bool = False
-    """Whether the stack installs it. Without it, runtimes that start a cache are not installed."""
+    """Whether the stack installs LeaderWorkerSet. If not, it leaves out runtimes that start a cache."""
     initializer_image: Image | None = None
-    """Image that starts a cache, in place of the one that a runtime's file names. Trainyard's own is
+    """Image that starts a cache. It replaces the image in the runtime's file. Trainyard's own image is
     docker.io/trainyard/initializers."""
     cache_image: Image | None = None
-    """Image of the cache, in place of the one that a runtime's file names. Trainyard's own is
+    """Image of the cache. It replaces the image in the runtime's file. Trainyard's own image is
     docker.io/trainyard/data-cache."""
     image: Image | None = None
     """Image of LeaderWorkerSet's controller. Default: the pinned image, from the source in `artifacts`."""

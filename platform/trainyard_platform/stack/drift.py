@@ -24,4 +24,4 @@ class Drift(StrictModel):
     """Settings of `trainyard drift`, which compares the cluster with git."""
 
     known: list[Known] = Field(default=[])
-    """Objects that affect the platform and are not in git, but are accepted: drift does not report them."""
+    """Accepted objects that are not in git but affect the platform. Drift does not report them."""

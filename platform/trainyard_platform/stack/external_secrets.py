@@ -29,7 +29,7 @@ class Store(StrictModel):
     """A store of the External Secrets Operator."""
 
     kind: StoreKind = StoreKind.CLUSTER
-    """ClusterSecretStore, or SecretStore in the namespace of the Secret."""
+    """ClusterSecretStore: a store for all namespaces. SecretStore: a store in the namespace of the Secret."""
     name: ObjectName
     """Name of the store."""
 

@@ -13,7 +13,7 @@ class JobSet(StrictModel):
     """JobSet's controller. The operator turns each TrainJob into a JobSet."""
 
     enabled: bool = True
-    """Whether the stack installs JobSet. With false, the cluster must have it, with its CRDs."""
+    """Whether the stack installs JobSet. If not, the cluster must already have JobSet and its CRDs."""
     image: Image | None = None
     """Image of the controller. Default: the pinned image, from the source in `artifacts`."""
     image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT

@@ -69,7 +69,7 @@ class Kueue(StrictModel):
     """Whether Kueue queues TrainJobs."""
     controller: KueueController = KueueController.INSTALL
     """install: the platform installs Kueue. existing: the cluster already has Kueue, such as Red Hat's build,
-    and you configure it outside of this stack. It must serve v1beta2 and queue TrainJobs."""
+    and you configure it outside of this stack. It must serve the API version v1beta2 and queue TrainJobs."""
     namespace: str | None = Field(default=None, min_length=1)
     """With controller existing: Kueue's namespace. Default: openshift-kueue-operator on OpenShift, else
     kueue-system."""
@@ -83,14 +83,15 @@ class Kueue(StrictModel):
     """CPU and memory of each replica."""
     integrations: tuple[Integration, ...] | None = None
     """Kinds of jobs that Kueue queues. With jobset.x-k8s.io/jobset and without trainer.kubeflow.org/trainjob,
-    Kueue queues the JobSets of TrainJobs, and a change of a runtime never stops a running job. Default:
-    jobset.x-k8s.io/jobset, or trainer.kubeflow.org/trainjob with controller existing or with MultiKueue."""
+    Kueue queues the JobSets of TrainJobs. Then a change of a runtime never stops a running job. Default:
+    jobset.x-k8s.io/jobset. With controller existing or with MultiKueue, the default is
+    trainer.kubeflow.org/trainjob."""
     namespace_selector: LabelSelector = OF_TENANTS
     """Namespaces whose jobs Kueue manages. Default: the namespaces of tenants."""
     wait_for_pods_ready: WaitForPodsReady | None = WaitForPodsReady()
     """How long a job's pods may take to become ready before Kueue evicts the job. null: no limit."""
     fair_sharing: bool = False
-    """Whether queues of a cohort share borrowed quota by their weights."""
+    """Whether Kueue divides unused quota among the queues of a cohort by their weights (fair sharing)."""
     values: dict[str, Any] = Field(default={})
     """Further values of upstream's Helm chart. Values that the platform sets take precedence."""
 

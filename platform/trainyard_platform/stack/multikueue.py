@@ -26,11 +26,12 @@ class MultiKueue(StrictModel):
     """Queues across several clusters. Each cluster needs the queue and the namespace under the same name."""
 
     workers: dict[str, Worker] = Field(default={})
-    """In the manager: worker clusters, by name."""
+    """In the manager cluster: worker clusters, by name."""
     dispatch: dict[str, Dispatch] = Field(default={})
-    """In the manager: admission checks, by name, for the queues whose jobs run in worker clusters."""
+    """In the manager cluster: admission checks, by name, for queues whose jobs run in worker clusters."""
     accepts_jobs: bool = False
-    """In a worker: whether to create the ServiceAccount `trainyard-multikueue`, which managers use."""
+    """In a worker cluster: whether to create the ServiceAccount `trainyard-multikueue`, which manager
+    clusters use."""
 
     @property
     def is_used(self) -> bool:

@@ -63,7 +63,8 @@ class Eks(StrictModel):
     subnets: dict[str, str] = Field(min_length=1)
     """Subnet of each zone. A pool uses the subnets of its `zones`."""
     security_groups: tuple[Annotated[str, Field(pattern=SECURITY_GROUP)], ...] = ()
-    """Security groups of nodes with EFA: the cluster's, and one that allows all traffic between members."""
+    """Security groups of nodes with EFA: the cluster's own group, and a group that allows all traffic between
+    its members."""
 
 
 class Network(StrictModel):
@@ -87,7 +88,7 @@ class Gke(StrictModel):
     node_service_account: str | None = None
     """Service account of the nodes. Default: the project's default service account."""
     networks: dict[str, Network] = Field(default={})
-    """Further networks, by the name that pools use, for a cluster with multi-networking."""
+    """Further networks of a cluster with multi-networking, by name. Pools use these names in `networks`."""
 
     @property
     def region(self) -> str:

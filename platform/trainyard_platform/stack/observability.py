@@ -30,18 +30,19 @@ class Observability(StrictModel):
     """Monitors, alerts and dashboards. The cluster must have the Prometheus Operator and Grafana."""
 
     enabled: bool = False
-    """Whether the stack installs them."""
+    """Whether the stack installs monitors, alerts and dashboards."""
     crds: MonitoringCrds = MonitoringCrds.EXISTING
-    """existing: the Prometheus Operator installed its CRDs. install: the platform installs those it needs."""
+    """existing: the cluster already has the CRDs of the Prometheus Operator. install: the platform installs
+    the CRDs that it needs."""
     labels: dict[str, str] = Field(default={})
     """Labels by which Prometheus selects monitors and rules, such as release: kube-prometheus-stack."""
     dashboard_labels: dict[str, str] = Field(default={"grafana_dashboard": "1"})
-    """Labels by which Grafana finds the ConfigMaps with dashboards."""
+    """Labels by which Grafana selects the ConfigMaps with dashboards."""
     runbooks: str = Field(
         default="docs/runbooks.md", pattern=r"^(docs/runbooks\.md|https?://[!-~]+)$", max_length=1000
     )
-    """Where your people read docs/runbooks.md, such as https://docs.example.com/runbooks: each alert links to
-    its section there."""
+    """Address of your copy of docs/runbooks.md, such as https://docs.example.com/runbooks. Each alert links
+    to its section on this page."""
     scrape_interval: Duration = "30s"
     """Time between two scrapes of the metrics."""
     prometheus: Scraper | None = None

@@ -35,7 +35,7 @@ class Resources(StrictModel):
     """CPU and memory of each replica of the operator."""
 
     cpu: Quantity = "100m"
-    """CPU request. A controller has no CPU limit, which would only slow it down."""
+    """CPU request. There is no CPU limit, because a limit would only slow the controller down."""
     memory: Quantity | None = None
     """Memory request, and memory limit. Default: a request of 256Mi, and a limit that is large enough for all
     TrainJobs and TrainingRuntimes that the tenants' quotas allow."""
@@ -75,15 +75,15 @@ class Operator(StrictModel):
     retention: Retention | None = None
     """When the operator deletes finished TrainJobs. Default: never."""
     suspended_condition: SuspendedCondition = "whileTrue"
-    """The condition Suspended of a queued TrainJob. whileTrue: it exists only while it is true. upstream: it
-    stays with status False after the TrainJob is resumed, as with Kubeflow Trainer."""
+    """The condition Suspended of a queued TrainJob. whileTrue: the condition exists only while it is true.
+    upstream: after the TrainJob is resumed, the condition stays with status False, as in Kubeflow Trainer."""
     last_lines: LastLines = LastLines()
     """The last log lines of failed jobs, and where the operator keeps them."""
     mpi_namespaces: tuple[Namespace, ...] = ()
     """Namespaces, in addition to the tenants', where MPI jobs may run. The operator may read and create
     Secrets only in these and in the tenants' namespaces. "*" stands for all namespaces."""
     metrics_authentication: bool = True
-    """Whether metrics need TLS and the right to get the path /metrics."""
+    """Whether a client that reads the metrics needs TLS and the right to get the path /metrics."""
     disruption_budget: bool = True
     """Whether a PodDisruptionBudget keeps one of two replicas running while nodes are drained."""
     priority_class: bool = True
@@ -91,4 +91,5 @@ class Operator(StrictModel):
     flow_schemas: bool = True
     """Whether FlowSchemas guarantee the operator its share of a busy API server."""
     kubeflow_namespace: KubeflowNamespace = KubeflowNamespace.CREATE
-    """The namespace kubeflow-system, where the SDK reads the Trainer version: create, existing or absent."""
+    """Namespace kubeflow-system, where the SDK reads the Trainer version. create: the platform creates it.
+    existing: it already exists. absent: the platform does not use it."""

@@ -12,7 +12,7 @@ from .value_types import Key, LabelValue, ObjectName
 
 
 class Controllers(StrictModel):
-    """Pods of everything that the stack installs. For device plugins, only the image pull settings apply."""
+    """Settings of all pods that the stack installs. Device plugins use only the image pull settings."""
 
     node_selector: dict[Key, LabelValue] = Field(default={})
     """Node labels that the pods require."""
@@ -21,10 +21,10 @@ class Controllers(StrictModel):
     priority_class: ObjectName | None = None
     """PriorityClass of the pods. The operator has its own, unless operator.priorityClass is false."""
     pull_secrets: tuple[ObjectName, ...] = ()
-    """Image pull secrets. Each namespace of the platform must have them."""
+    """Image pull secrets. Each namespace of the platform must contain them."""
     external_secrets: dict[ObjectName, ExternalSecret] = Field(default={})
-    """Secrets, by name, that the External Secrets Operator fetches from a store into each namespace of the
-    platform, such as those in pullSecrets."""
+    """Secrets, by name, such as those in pullSecrets. The External Secrets Operator fetches them from a store
+    into each namespace of the platform."""
     disruption_budgets: bool = True
     """Whether Deployments with several replicas get a PodDisruptionBudget, so that drains of nodes evict one
     pod at a time. For the operator, see operator.disruptionBudget."""

@@ -79,13 +79,14 @@ class Flavor(StrictModel):
     """A ResourceFlavor: a kind of node, by labels and taints. Each node pool already has its own flavor."""
 
     node_labels: dict[str, str] = Field(default={})
-    """Labels of the nodes. Kueue adds them to the pods as node selector."""
+    """Labels of the nodes. Kueue adds them to the node selector of the pods."""
     node_taints: tuple[Taint, ...] = ()
-    """Taints of the nodes. Kueue admits only jobs that tolerate them, by themselves or by `tolerations`."""
+    """Taints of the nodes. Kueue admits only jobs that tolerate them, with their own tolerations or with the
+    `tolerations` of this flavor."""
     tolerations: tuple[Toleration, ...] = ()
     """Tolerations that Kueue adds to every admitted pod."""
     topology: str | None = None
-    """Name in `topologies`, for placing a job's pods close together."""
+    """Name of a topology in `topologies`. Kueue uses it to place a job's pods close together."""
 
 
 class Topology(StrictModel):
@@ -110,7 +111,7 @@ class FlavorQuota(StrictModel):
     """A queue's quota in one flavor."""
 
     name: str
-    """Name of the flavor: in `flavors`, or of a node pool."""
+    """Name of a flavor in `flavors`, or of a node pool."""
     resources: dict[str, Quota] = Field(min_length=1)
     """Quota by resource, such as cpu or nvidia.com/gpu."""
 
@@ -137,27 +138,29 @@ class Preemption(StrictModel):
     """Which jobs Kueue may preempt for a job of this queue."""
 
     within_cluster_queue: PreemptionPolicy = PreemptionPolicy.LOWER_PRIORITY
-    """Which jobs of the same queue."""
+    """Jobs of the same queue that Kueue may preempt."""
     reclaim_within_cohort: PreemptionPolicy = PreemptionPolicy.ANY
-    """Which jobs of other queues that borrow this queue's quota."""
+    """Jobs of other queues that Kueue may preempt because they borrow this queue's quota."""
     borrow_within_cohort: BorrowingPreemption = BorrowingPreemption.NEVER
-    """Which jobs of other queues, if the preempting job itself borrows."""
+    """Jobs of other queues that Kueue may preempt for a job that itself needs borrowed quota."""
 
 
 class FlavorChoice(StrictModel):
     """Whether Kueue tries the next flavor before it borrows or preempts."""
 
     when_can_borrow: Fungibility = Fungibility.MAY_STOP_SEARCH
-    """If the job fits into the flavor by borrowing."""
+    """If the job fits into a flavor by borrowing: MayStopSearch uses this flavor. TryNextFlavor first tries
+    the next flavor."""
     when_can_preempt: Fungibility = Fungibility.TRY_NEXT_FLAVOR
-    """If the job fits into the flavor by preemption."""
+    """If the job fits into a flavor by preemption: MayStopSearch uses this flavor. TryNextFlavor first tries
+    the next flavor."""
 
 
 class AdmissionCheckUse(StrictModel):
     """An admission check that a job must pass after quota is reserved for it."""
 
     name: str
-    """Name in `admissionChecks` or in `multiKueue.dispatch`."""
+    """Name of a check in `admissionChecks` or in `multiKueue.dispatch`."""
     on_flavors: tuple[str, ...] = ()
     """Flavors whose jobs must pass the check. Default: all flavors."""
 
@@ -166,11 +169,11 @@ class ClusterQueue(StrictModel):
     """A ClusterQueue: quota, and the rules by which Kueue admits jobs."""
 
     cohort: str | None = None
-    """Name in `cohorts`. The queue borrows from and lends to the other queues of this cohort."""
+    """Name of a cohort in `cohorts`. The queues of a cohort lend each other unused quota."""
     resource_groups: tuple[ResourceGroup, ...] = ()
     """Quota, by flavor and resource."""
     queueing_strategy: QueueingStrategy = QueueingStrategy.BEST_EFFORT_FIFO
-    """Whether a job that does not fit blocks the jobs behind it: StrictFIFO does, BestEffortFIFO does not."""
+    """If a job does not fit: StrictFIFO makes the jobs behind it wait. BestEffortFIFO lets them pass."""
     preemption: Preemption = Preemption()
     """Which jobs Kueue may preempt for a waiting job."""
     flavor_fungibility: FlavorChoice = FlavorChoice()
@@ -189,9 +192,9 @@ class Cohort(StrictModel):
     """A Cohort: queues that lend each other unused quota."""
 
     parent: str | None = None
-    """Name in `cohorts` of the parent cohort."""
+    """Name of the parent cohort in `cohorts`."""
     resource_groups: tuple[ResourceGroup, ...] = ()
-    """Shared quota, which belongs to no queue and which every queue of the cohort may borrow."""
+    """Quota of the cohort itself. It belongs to no queue, and every queue of the cohort may borrow it."""
     fair_weight: Quantity | None = None
     """Weight in fair sharing. Default: 1. Needs kueue.fairSharing."""
 
@@ -200,11 +203,11 @@ class LocalQueue(StrictModel):
     """A LocalQueue, through which a namespace uses a ClusterQueue. Tenants already have one."""
 
     name: str = Field(min_length=1)
-    """Name, for the label kueue.x-k8s.io/queue-name. The queue `default` takes jobs without the label."""
+    """Name, for the label kueue.x-k8s.io/queue-name. Jobs without it use the queue named `default`."""
     namespace: str = Field(min_length=1)
     """Namespace of the LocalQueue. It must exist."""
     cluster_queue: str
-    """Name in `clusterQueues`."""
+    """Name of a ClusterQueue in `clusterQueues`."""
     stop_policy: StopPolicy = StopPolicy.NONE
     """Whether the queue admits jobs. Hold stops admission; HoldAndDrain also stops running jobs."""
 
@@ -213,7 +216,7 @@ class Priority(StrictModel):
     """A WorkloadPriorityClass. It decides which jobs Kueue admits first and which it preempts."""
 
     value: int = Field(ge=-(2**31), le=2**31 - 1)
-    """Priority. A job with a higher value is admitted earlier; a job without a class has 0."""
+    """Priority. Kueue admits jobs with a higher value first. A job without a class has the value 0."""
     description: str = Field(min_length=1)
     """Who should use this class."""
 
@@ -256,7 +259,7 @@ class Queues(StrictModel):
     admission_checks: dict[str, AdmissionCheck] = Field(default={})
     """AdmissionChecks, by name."""
     multi_kueue: MultiKueue = MultiKueue()
-    """MultiKueue: jobs that run in other clusters, or that other clusters send here."""
+    """MultiKueue: this cluster sends jobs to other clusters, or runs the jobs of other clusters."""
 
     @property
     def is_empty(self) -> bool:

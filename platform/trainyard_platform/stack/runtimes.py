@@ -34,9 +34,11 @@ class Placement(StrictModel):
     """How close together Kueue places the pods: a level of the pool's topology, by its node label."""
 
     required: str | None = Field(default=None, min_length=1)
-    """All pods in one domain of this level. The job waits until a domain has room."""
+    """Node label of a topology level. Kueue places all pods in one domain of this level. The job waits until
+    a domain has room."""
     preferred: str | None = Field(default=None, min_length=1)
-    """All pods in one domain of this level if one has room, otherwise in as few domains as possible."""
+    """Node label of a topology level. If one domain of this level has room, Kueue places all pods in it.
+    Otherwise, Kueue uses as few domains as possible."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "Placement":

@@ -96,9 +96,9 @@ class Cluster(clouds.Clouds):
     distribution: Distribution = Distribution.KUBERNETES
     """With openshift, containers run as the users that OpenShift assigns, and no manifest sets a user."""
     version: str | None = Field(default=None, pattern=KUBERNETES)
-    """Minor version of Kubernetes, such as 1.35. Preview refuses what does not work on it."""
+    """Minor version of Kubernetes, such as 1.35. Preview refuses components that do not support it."""
     identifier: str | None = Field(default=None, min_length=1)
-    """Name of the cluster. Default: the stack's name. Never change it: that replaces everything."""
+    """Name of the cluster. Default: the stack's name. Never change it: a new name replaces all objects."""
     kubeconfig: str | None = Field(default=None, min_length=1)
     """Path of the kubeconfig. Default: $KUBECONFIG, then ~/.kube/config."""
     context: str | None = Field(default=None, min_length=1)
@@ -121,7 +121,7 @@ class Artifacts(StrictModel):
     source: ArtifactSource = ArtifactSource.UPSTREAM
     """upstream: the projects' own addresses. mirror: `registry` and `manifests`. folder: local files."""
     registry: str | None = Field(default=None, min_length=1, pattern=r"^[^\s:/]+(:[0-9]+)?(/[^\s]+[^/])?$")
-    """With source mirror: registry and prefix, without a scheme, that come before upstream's image paths."""
+    """With source mirror: registry and prefix, without a scheme. They come before upstream's image paths."""
     manifests: str | None = Field(default=None, pattern=r"^https://\S+[^/]$")
     """With source mirror: URL of the folder with the files <artifact>/<version>/<path>."""
     folder: str | None = Field(default=None, min_length=1)
@@ -172,7 +172,7 @@ class StackSettings(StrictModel):
     admission: Admission = Admission()
     """Webhooks that check TrainJobs and runtimes before the API server stores them."""
     network_policies: bool = True
-    """Whether NetworkPolicies limit traffic to the platform's own pods to the ports that they serve."""
+    """Whether NetworkPolicies allow traffic to the platform's own pods only on the ports that they serve."""
     storage: Storage = Storage()
     """StorageClasses for the catalog's PersistentVolumeClaims, by role, and the object store."""
     data_cache: DataCache = DataCache()

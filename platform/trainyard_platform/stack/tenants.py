@@ -141,18 +141,18 @@ class Account(StrictModel):
     labels: Labels = Field(default={})
     """Labels of the ServiceAccount."""
     annotations: Annotations = Field(default={})
-    """Annotations of the ServiceAccount, such as those that give its pods an identity of the cloud."""
+    """Annotations of the ServiceAccount, such as those that give its pods a cloud identity."""
 
 
 class Tenant(StrictModel):
     """A team: its namespace, which has the same name, its queue, its limits and its people."""
 
     cluster_queue: str
-    """Name in queues.clusterQueues of the queue with the team's quota."""
+    """Name of the ClusterQueue with the team's quota, in queues.clusterQueues."""
     queue: str = Field(default="default", pattern=NAME)
-    """Name of the team's LocalQueue. The queue `default` also takes jobs that name no queue."""
+    """Name of the team's LocalQueue. If it is `default`, jobs that name no queue also use this queue."""
     resource_quota: dict[str, Quantity] = Field(default={"pods": "1000"})
-    """Limits of the namespace's ResourceQuota. These always apply, unless you set others: 500
+    """Limits of the namespace's ResourceQuota. If you do not set them here, these limits also apply: 500
     `count/trainjobs.trainer.kubeflow.org`, 20 `count/trainingruntimes.trainer.kubeflow.org`, 1000
     `count/configmaps`, 1000 `count/secrets`, 1000 `persistentvolumeclaims` and 10Ti of `requests.storage`."""
     container_defaults: ContainerDefaults = ContainerDefaults()
@@ -160,7 +160,7 @@ class Tenant(StrictModel):
     pod_security: PodSecurity = PodSecurity.BASELINE
     """Pod Security Standard that the namespace enforces."""
     egress: tuple[Egress, ...] = ()
-    """Addresses that jobs may connect to, in addition to each other and the cluster's DNS."""
+    """Addresses that jobs may connect to. Jobs may always connect to each other and to the cluster's DNS."""
     labels: Labels = Field(default={})
     """Further labels of the namespace."""
     annotations: Annotations = Field(default={})
@@ -172,13 +172,13 @@ class Tenant(StrictModel):
     external_secrets: dict[ObjectName, ExternalSecret] = Field(default={})
     """Secrets of the namespace, by name, that the External Secrets Operator fetches from a store."""
     data_scientists: tuple[Subject, ...] = ()
-    """Subjects that may submit TrainJobs and read their logs."""
+    """Users, groups and ServiceAccounts that may submit TrainJobs and read their logs."""
     rights: tuple[Right, ...] = GUIDED
     """Resources that data scientists may read, create and delete in the namespace, in addition to TrainJobs.
-    Default: those that the guides use. `secrets` covers every Secret in the namespace, `pods` allows the
-    deletion of pods, `pods/exec` a shell in any pod."""
+    Default: those that the guides use. `secrets` covers every Secret in the namespace. `pods` allows the
+    deletion of pods. `pods/exec` allows a shell in any pod."""
     viewers: tuple[Subject, ...] = ()
-    """Subjects that may only read."""
+    """Users, groups and ServiceAccounts that may only read."""
 
     @property
     def quota(self) -> dict[str, str]:

@@ -15,7 +15,7 @@ Image = Annotated[
     str,
     Field(
         pattern=IMAGE,
-        description="An image with its registry and its tag or digest: docker.io/library/busybox:1.37.",
+        examples=["docker.io/library/busybox:1.37"],
     ),
 ]
 
@@ -29,7 +29,7 @@ NAME_WORDS = {
 }
 
 DURATION = r"^([0-9]+(h|m|s))+$"
-Duration = Annotated[str, Field(pattern=DURATION, description="A duration, such as 30m or 1h30m.")]
+Duration = Annotated[str, Field(pattern=DURATION, examples=["30m", "1h30m"])]
 
 ObjectName = Annotated[str, Field(pattern=OBJECT)]
 Key = Annotated[str, Field(pattern=KEY)]
@@ -50,7 +50,7 @@ class ComputeResources(StrictModel):
     """CPU and memory of a controller's container."""
 
     cpu: Quantity
-    """CPU request. A controller has no CPU limit, which would only slow it down."""
+    """CPU request. There is no CPU limit, because a limit would only slow the controller down."""
     memory: Quantity
     """Memory request, and memory limit."""
 

@@ -13,7 +13,7 @@ class Volcano(StrictModel):
     """Volcano's scheduler, controllers and webhooks."""
 
     enabled: bool = False
-    """Whether the stack installs it."""
+    """Whether the stack installs Volcano."""
     image_registry: str | None = Field(default=None, pattern=r"^[^\s:/]+(:[0-9]+)?(/[^\s]+[^/])?$")
     """Registry of Volcano's images, with an optional prefix. Default: docker.io, or your mirror of it."""
     image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT

@@ -363,8 +363,8 @@ CASES = (
             Reason.EVICTED,
             FIRST,
             'node n1: Usage of EmptyDir volume "scratch" exceeds the limit "1Gi".',
-            "write less to the pod's own disk, or to a volume; or ask for more ephemeral-storage in "
-            "resourcesPerNode",
+            "write less to the pod's own disk, write to a volume instead, or ask for more ephemeral-storage "
+            "in resourcesPerNode",
         ),
         State.FAILED,
     ),
@@ -443,8 +443,8 @@ CASES = (
             Reason.INITIALIZER_RETRIES,
             Ref("Pod", "tj-dataset-initializer-0-0-x", "team"),
             "hub.example.com: no such host; trying again in 8 s",
-            "check that the address is right, and ask the platform team that pods of this namespace may "
-            "reach it (a tenant's egress in the stack file)",
+            "check the address, and have the platform team allow pods of this namespace to connect to it (a "
+            "tenant's egress in the stack file)",
             log=("fetching", "hub.example.com: no such host; trying again in 8 s"),
         ),
     ),

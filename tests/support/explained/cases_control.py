@@ -52,7 +52,7 @@ CASES = (
             Reason.DELETING,
             SELF,
             "it was deleted at 2026-01-01T11:59:51Z",
-            "wait until it is gone; the owner of a finalizer that stays has to remove it: x.io/keep",
+            "wait until it no longer exists; if it remains, ask the owners of its finalizers: x.io/keep",
         ),
     ),
     Case(
@@ -241,7 +241,7 @@ CASES = (
             Reason.WORKLOAD_UNSEEN,
             Ref("LocalQueue", "research", "team"),
             "it is suspended until LocalQueue research admits it",
-            "ask somebody who may: kubectl get workloads.kueue.x-k8s.io -n team",
+            "have somebody with this right run: kubectl get workloads.kueue.x-k8s.io -n team",
         ),
     ),
     Case(
