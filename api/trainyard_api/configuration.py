@@ -51,7 +51,8 @@ class ClientConnection(Part):
     """How the operator reaches the API server."""
 
     kubeconfig: str | None = Field(default=None, min_length=1)
-    """Path of the kubeconfig. Default: $KUBECONFIG, the pod's ServiceAccount, or ~/.kube/config."""
+    """Path of the kubeconfig. Default: $KUBECONFIG, or else the pod's ServiceAccount, or else
+    ~/.kube/config."""
     context: str | None = Field(default=None, min_length=1)
     """Context in the kubeconfig. Default: the current context."""
 
@@ -60,7 +61,8 @@ class Logging(Part):
     """The operator's log, on stderr."""
 
     format: Literal["auto", "json", "text"] = "auto"
-    """json, text, or auto: text on a terminal, else json."""
+    """Format of the log: json, text or auto. With auto, the format is text on a terminal, and otherwise
+    json."""
 
 
 class LeaderElection(Part):
@@ -69,9 +71,9 @@ class LeaderElection(Part):
     identity: str | None = Field(default=None, min_length=1)
     """Name of this replica in the Lease. Default: the host's name with a random suffix."""
     lease_duration: Duration = 15.0
-    """How long standbys wait for a leader that no longer renews the Lease."""
+    """Time without a renewal of the Lease after which another replica becomes the leader."""
     renew_deadline: Duration = 10.0
-    """How long after its last renewal a leader stops."""
+    """Time without a successful renewal of the Lease after which the leader stops its work."""
     retry_period: Duration = 2.0
     """Time between two attempts to acquire or renew the Lease."""
 
@@ -86,34 +88,36 @@ class Controller(Part):
     """The controller of TrainJobs."""
 
     concurrency: int = Field(default=8, ge=1, le=256)
-    """TrainJobs that are reconciled at the same time."""
+    """Number of TrainJobs that the operator reconciles at the same time."""
 
 
 class Webhook(Part):
     """The admission webhooks, on every replica."""
 
     enabled: bool = True
-    """Whether to answer admission requests."""
+    """Whether the operator answers admission requests."""
     host: str | None = Field(default=None, min_length=1)
-    """Address to listen on, which the certificate also names. Default: all addresses."""
+    """Address on which the webhooks listen. The operator's own certificate contains this address. Default:
+    all addresses."""
     port: Port = names.WEBHOOK_PORT
-    """Port. 0 selects a free port."""
+    """Port of the webhooks. 0 selects a free port."""
     policies: str | None = Field(default=None, min_length=1)
-    """Path of a file with the stack's `policies` (`levels` and `parameters`), which the webhook enforces.
-    Default: the webhook enforces no rules."""
+    """Path of a file with the `levels` and `parameters` of the setting `policies` in the stack file. The
+    webhook enforces the rules with these settings. Default: the webhook enforces no rules."""
 
 
 class Metrics(Part):
     """Metrics and probes, on every replica."""
 
     host: str | None = Field(default=None, min_length=1)
-    """Address to listen on. Default: all addresses."""
+    """Address on which the operator serves metrics and probes. Default: all addresses."""
     port: Port = names.METRICS_PORT
-    """Port of probes, and of metrics unless `authentication` is on. 0 selects a free port."""
+    """Port of the probes. If `authentication` is false, metrics use this port too. 0 selects a free port."""
     authentication: bool = False
-    """Whether metrics need TLS, on securePort, and the right to get the path /metrics."""
+    """If true, the operator serves metrics on `securePort`, and only over TLS. A client then needs the right
+    to get the path /metrics."""
     secure_port: Port = names.SECURE_METRICS_PORT
-    """Port of metrics if `authentication` is on. 0 selects a free port."""
+    """Port of the metrics if `authentication` is true. 0 selects a free port."""
 
 
 class CertManagement(Part):
@@ -128,20 +132,20 @@ class StatusServer(Part):
     """Server to which training processes report progress (gate TrainJobStatus), on every replica."""
 
     host: str | None = Field(default=None, min_length=1)
-    """Address to listen on. Default: all addresses."""
+    """Address on which the status server listens. Default: all addresses."""
     port: Port = names.STATUS_PORT
-    """Port. 0 selects a free port."""
+    """Port of the status server. 0 selects a free port."""
     qps: float = Field(default=1.0, gt=0, le=100, strict=False)
-    """Reports per second and TrainJob, on average."""
+    """Average number of reports per second that the status server accepts from each TrainJob."""
     burst: int = Field(default=10, ge=1, le=1000)
-    """Reports per TrainJob in a burst."""
+    """Maximum number of reports that the status server accepts at once from each TrainJob."""
 
 
 class FeatureGates(Part):
     """Features that are off by default."""
 
     train_job_status: bool = Field(default=False, alias="TrainJobStatus")
-    """Whether training processes may report their progress to the status server."""
+    """Whether training processes can report their progress to the status server."""
 
     @property
     def on(self) -> frozenset[str]:
@@ -153,13 +157,14 @@ class Limits(Part):
     """Size limits. Admission refuses a TrainJob or a runtime that exceeds them."""
 
     max_nodes: int = Field(default=10_000, ge=1, le=100_000)
-    """Pods of one ReplicatedJob. Kubernetes allows at most 100,000 in an Indexed Job."""
+    """Maximum number of pods of a ReplicatedJob. Kubernetes allows at most 100,000 pods in an Indexed Job."""
     max_trainjob_bytes: int = Field(default=256 * 1024, ge=1024, le=1024 * 1024)
-    """Bytes of the TrainJob's spec as JSON."""
+    """Maximum size of a TrainJob's spec as JSON, in bytes."""
     max_runtime_bytes: int = Field(default=256 * 1024, ge=1024, le=1024 * 1024)
-    """Bytes of the runtime's spec as JSON."""
+    """Maximum size of a runtime's spec as JSON, in bytes."""
     max_jobset_bytes: int = Field(default=1024 * 1024, ge=1024, le=1280 * 1024)
-    """Bytes of the JobSet as JSON. etcd stores at most 1.5 MiB, with status and managed fields."""
+    """Maximum size of a JobSet as JSON, in bytes. etcd stores objects of at most 1.5 MiB, including their
+    status and managed fields."""
 
 
 class Retention(Part):
@@ -167,9 +172,10 @@ class Retention(Part):
     (`keep`, or a duration) takes precedence over these settings."""
 
     after_finished: Duration | None = None
-    """How long after its end a TrainJob is deleted. Default: never."""
+    """Time from the end of a TrainJob until the operator deletes the TrainJob. Default: never."""
     max_finished_per_namespace: int | None = Field(default=None, ge=0)
-    """How many finished TrainJobs each namespace keeps, the latest ones. Default: no limit."""
+    """Maximum number of finished TrainJobs per namespace. The operator deletes those that ended first.
+    Default: no limit."""
 
 
 class Configuration(Part):
@@ -178,10 +184,11 @@ class Configuration(Part):
     api_version: Literal["config.trainyard.dev/v1alpha1"] = API_VERSION
     kind: Literal["Configuration"] = KIND
     namespace: str = ""
-    """Namespace of the operator, with its Lease, its certificates and the runtime revisions. Default:
-    $POD_NAMESPACE, the ServiceAccount's namespace, or trainyard-system."""
+    """Namespace of the operator, its Lease, its certificates and the runtime revisions. Default:
+    $POD_NAMESPACE, or else the ServiceAccount's namespace, or else trainyard-system."""
     upstream_namespace: str = Field(default=names.KUBEFLOW_NAMESPACE, min_length=1)
-    """Namespace in which Kubeflow Trainer's controller would hold its Lease."""
+    """Namespace of the Lease of Kubeflow Trainer's controller. While that controller holds its Lease, the
+    operator does not work."""
     client_connection: ClientConnection = ClientConnection()
     logging: Logging = Logging()
     leader_election: LeaderElection = LeaderElection()
@@ -195,10 +202,11 @@ class Configuration(Part):
     queue_holds: Literal["TrainJob", "JobSet"] = "TrainJob"
     """Kind of object that Kueue queues: TrainJob, or the JobSet of each TrainJob."""
     suspended_condition: SuspendedCondition = "whileTrue"
-    """The condition Suspended of a queued TrainJob. whileTrue: it exists only while it is true. upstream: it
-    stays with status False after the TrainJob is resumed, as with Kubeflow Trainer."""
+    """When a queued TrainJob has the condition Suspended. whileTrue: only while the status of the condition
+    is True. upstream: also after the TrainJob is resumed, then with status False, as with Kubeflow
+    Trainer."""
     last_lines: int = Field(default=0, ge=0, le=1000)
-    """Log lines per training node that the operator keeps when a job fails, in a ConfigMap next to the
-    TrainJob. With 0, it keeps none."""
+    """Number of log lines that the operator keeps of each training node when an attempt of a TrainJob fails.
+    The lines are in a ConfigMap next to the TrainJob. With 0, the operator keeps no lines."""
     retention: Retention | None = None
     """When the operator deletes finished TrainJobs. Default: never."""

@@ -30,7 +30,7 @@ class Provider(StrEnum):
 
 
 class CapacityType(StrEnum):
-    """How nodes are paid for, and so whether the cloud may take them away."""
+    """How nodes are paid for, and so whether the cloud can take them away."""
 
     ON_DEMAND = "on-demand"
     SPOT = "spot"
@@ -60,9 +60,10 @@ class Accelerator(StrictModel):
     """The accelerators of a node."""
 
     type: str = Field(min_length=1)
-    """Type of accelerator, such as nvidia-h100: the value of the node label trainyard.dev/accelerator."""
+    """Type of the accelerators, such as nvidia-h100. This is the value of the node label
+    trainyard.dev/accelerator."""
     resource: str = "nvidia.com/gpu"
-    """Resource that pods request."""
+    """Name of the resource that pods request."""
     count: int = Field(ge=1)
     """Number of accelerators per node."""
 
@@ -78,85 +79,97 @@ class Machine(StrictModel):
     """A node, apart from its accelerators."""
 
     cpu: Quantity
-    """CPUs that pods of a node can request."""
+    """CPUs that all pods of a node together can request."""
     memory: Quantity
-    """Memory that pods of a node can request."""
+    """Memory that all pods of a node together can request."""
     type: str | None = None
-    """The cloud's name of the machine type, such as p5.48xlarge. Required with a cloud's provider."""
+    """The cloud's name of the machine type, such as p5.48xlarge. Required with karpenter, eks, gke and
+    aks."""
     image: str | None = None
     """Boot image: AMI type (eks), AMI alias (karpenter), image type (gke) or OS SKU (aks)."""
     version: str | None = Field(default=None, min_length=1)
     """Version of the boot image: AMI release (eks), node version (gke) or Kubernetes version (aks).
-    Default: the newest version when the pool is created. With karpenter, the alias contains it."""
+    Default: the newest version when the pool is created. With karpenter, the alias in `image` contains the
+    version."""
     gpu_driver: GpuDriver = GpuDriver.INSTALL
-    """With gke or aks: none if something else installs the driver, such as NVIDIA's GPU operator."""
+    """With gke or aks: whether the cloud installs the GPU driver. Use none if another component installs the
+    driver, such as NVIDIA's GPU operator."""
     disk: Quantity | None = None
     """Size of the boot disk, such as 200Gi. Default: the cloud's default."""
     resources: dict[str, Quantity] = Field(default={})
-    """Further resources that pods of a node can request, such as rdma/ib: "8". The quota covers them too."""
+    """Further resources that all pods of a node together can request, such as rdma/ib: "8". The quota of the
+    pool contains these resources too."""
 
 
 class TopologyLevel(StrictModel):
     """A level of the topology above the node, such as a rack."""
 
     label: str = Field(min_length=1)
-    """Node label whose value names the domain, such as example.com/rack."""
+    """Key of a node label, such as example.com/rack. Nodes with the same value of this label are in the same
+    domain."""
     nodes: int | None = Field(default=None, ge=1)
-    """Nodes per domain. Required with provider kwok."""
+    """Number of nodes in each domain. Required with provider kwok."""
 
 
 class Maintenance(StrictModel):
     """When a cloud may maintain the hosts of nodes."""
 
     idle_for: str = Field(default="10m", pattern=f"^{durations.PATTERN}$")
-    """How long a node must be idle before its maintenance starts early."""
+    """Time that a node must be idle before its maintenance starts early."""
     min_nodes: int = Field(default=0, ge=0)
-    """Nodes of the pool that early maintenance must leave running."""
+    """Minimum number of nodes of the pool that keep running during early maintenance."""
 
 
 class PoolQuota(StrictModel):
     """A queue's share of the pool."""
 
     cluster_queue: str
-    """Name in queues.clusterQueues. The pool comes after the flavors that the queue lists itself."""
+    """Name of a ClusterQueue in queues.clusterQueues. Kueue tries this pool after the flavors that the
+    ClusterQueue itself lists."""
     nodes: int | None = Field(default=None, ge=0)
-    """Nodes of the pool that belong to the queue. Default: all. Nobody can borrow nodes that no queue has."""
+    """Number of nodes of the pool for which the ClusterQueue has quota. Default: all nodes. If no
+    ClusterQueue has quota for a node, no queue can borrow this node."""
 
 
 class NodePool(StrictModel):
     """A pool of equal nodes."""
 
     provider: Provider
-    """Provider of the nodes. existing: `nodeLabels` select them. kwok simulates them. Others create them."""
+    """Provider of the nodes. existing: the nodes exist, and `nodeLabels` selects them. kwok: the nodes are
+    simulated. The other providers create the nodes in a cloud."""
     nodes: int = Field(ge=0)
-    """The most nodes of the pool, and so its quota."""
+    """Maximum number of nodes in the pool. The quota of the pool is computed from this number."""
     min_nodes: int | None = Field(default=None, ge=0)
-    """With eks, gke or aks: nodes that always run; an autoscaler adds the others. Default: all nodes."""
+    """With eks, gke or aks: number of nodes that always run. An autoscaler adds the others. Default: all
+    nodes always run."""
     machine: Machine
     """CPU and memory of a node."""
     accelerator: Accelerator | None = None
-    """Accelerators of a node. A pool without them is a pool of CPUs."""
+    """Accelerators of a node. Default: the nodes have only CPUs."""
     zones: tuple[str, ...] = ()
-    """Zones of the nodes, in turn."""
+    """Zones of the nodes. The nodes are distributed over these zones."""
     capacity_type: CapacityType = CapacityType.ON_DEMAND
     """How the nodes are paid for."""
     reservation: str | None = Field(default=None, min_length=1)
     """With capacityType reserved: the cloud's name or ID of the capacity reservation."""
     compact_placement: bool = False
-    """With eks, gke or aks: whether the cloud places the nodes close together, in a group for this pool."""
+    """With eks, gke or aks: whether the cloud places the nodes close together, in a placement group of this
+    pool."""
     networks: tuple[str, ...] = ()
-    """With gke: names in cluster.gke.networks. Nodes get a network interface in each, as GPUDirect needs."""
+    """With gke: names of networks in cluster.gke.networks. Each node has a network interface in each of these
+    networks, as GPUDirect requires."""
     maintenance: Maintenance | None = None
-    """With gke: hosts are maintained at most once per month, or earlier while their nodes are idle. Default:
-    Google chooses the time."""
+    """With gke: Google maintains the hosts at most once per month, and starts early on hosts whose nodes are
+    idle. Default: Google chooses the time."""
     protect: bool = True
-    """With eks, gke or aks: Pulumi refuses to delete or replace the nodes until this is false."""
+    """With eks, gke or aks: if true, Pulumi refuses to delete or replace the nodes."""
     taints: tuple[Taint, ...] = ()
     """Taints of the nodes. Only pods that Kueue admits to the pool tolerate them."""
     node_labels: dict[str, str] = Field(default={})
     """Further labels of the nodes. With provider existing: the labels that select the nodes."""
     topology: tuple[TopologyLevel, ...] = ()
-    """Levels above the node, the widest first. The node itself is always the last level."""
+    """Levels of the topology above the node, the widest level first. The node itself is always the last
+    level."""
     quota: tuple[PoolQuota, ...] = ()
     """Queues that have quota in the pool."""
 

@@ -39,21 +39,23 @@ class Unauthorized(Failure):
     """401 or 403."""
 
     exit_code, reason = 11, "Unauthorized"
-    means = "the source refuses the token or keys, or requires some"
+    means = "the token or keys are missing, or the source refuses them"
 
 
 class NotFound(Failure):
     """404, or nothing left to fetch."""
 
     exit_code, reason = 12, "NotFound"
-    means = "there is no such repository, revision, bucket, folder or file, or the patterns leave none"
+    means = (
+        "the repository, revision, bucket, folder or file does not exist, or the patterns exclude all files"
+    )
 
 
 class UnsafeSource(Failure):
     """Names that would be written outside the target."""
 
     exit_code, reason = 13, "UnsafeSource"
-    means = "the source holds names or links that lead outside its folder"
+    means = "the source contains names or links that lead outside its folder"
 
 
 class VolumeFull(Failure):
@@ -67,14 +69,16 @@ class VolumeUnusable(Failure):
     """The volume cannot be written, or holds something else."""
 
     exit_code, reason = 15, "VolumeUnusable"
-    means = "the volume can't be written, or its folder holds files that no initializer put there"
+    means = (
+        "the initializer cannot write to the volume, or the folder contains files that no initializer wrote"
+    )
 
 
 class Unreachable(Failure):
     """Network, time-outs, 429 and 5xx, after all attempts."""
 
     exit_code, reason, passing = 16, "Unreachable", True
-    means = "the source gave no answer, or server errors, in all attempts"
+    means = "in every attempt, the source did not answer or answered with a server error"
 
 
 class Corrupt(Failure):

@@ -64,17 +64,19 @@ def register(replica: Wiring) -> None:
     """Measure a replica from now on."""
     metrics, cache, queue = replica.metrics, replica.cache, replica.queue
     metrics.registry.register(TrainJobs(cache))
-    metrics.gauge("queue_depth", "TrainJobs that wait for a worker", lambda: queue.depth)
-    metrics.gauge("queue_delayed", "TrainJobs that wait for a later time", lambda: queue.delayed)
+    metrics.gauge("queue_depth", "TrainJobs that are due for a reconciliation", lambda: queue.depth)
+    metrics.gauge("queue_delayed", "TrainJobs whose next reconciliation is due later", lambda: queue.delayed)
     metrics.gauge("queue_running", "TrainJobs being reconciled", lambda: queue.running)
     metrics.gauge(
-        "queue_oldest_seconds", "Seconds that the first TrainJob in the queue waits", lambda: queue.age
+        "queue_oldest_seconds",
+        "Seconds that the oldest due reconciliation of a TrainJob has waited",
+        lambda: queue.age,
     )
     metrics.gauge("leader", "1 while this replica leads", lambda: float(replica.elector.leading))
     metrics.gauge("ready", "1 while this replica is ready", lambda: float(not replica.unready()))
     metrics.gauge(
         "certificate_expiry_timestamp_seconds",
-        "When the certificate that this replica serves expires, in seconds since 1970; NaN while it has none",
+        "Time at which the certificate of this replica expires, in seconds since 1970 (NaN: no certificate)",
         lambda: _first(replica.webhook.good_until, replica.status.good_until),
     )
     metrics.gauges(
@@ -101,6 +103,6 @@ def register(replica: Wiring) -> None:
     )
     metrics.gauge(
         "unreadable_objects",
-        "Objects that could not be read and are skipped",
+        "Objects that the operator cannot read and therefore skips",
         lambda: len(replica.controller.unreadable) + replica.jobsets.undecodable,
     )

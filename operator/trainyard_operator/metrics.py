@@ -21,7 +21,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.reconcile_seconds = Histogram(
             "trainyard_reconcile_seconds",
-            "Seconds that one reconciliation of a TrainJob took, its API calls included",
+            "Seconds that one reconciliation of a TrainJob took, including its requests to the API server",
             buckets=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
             registry=self.registry,
         )
@@ -39,7 +39,7 @@ class Metrics:
         )
         self.writes = Counter(
             "trainyard_writes_total",
-            "Writes that the operator planned and the API server accepted, by kind of write",
+            "Successful writes during reconciliations of TrainJobs, by kind of write",
             ["write"],
             registry=self.registry,
         )
@@ -52,50 +52,50 @@ class Metrics:
         )
         self.admission_seconds = Histogram(
             "trainyard_admission_seconds",
-            "Seconds that one webhook request took, from its first byte",
+            "Seconds from the start of a webhook request to the answer of the operator",
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
             registry=self.registry,
         )
         self.plugin_seconds = Histogram(
             "trainyard_plugin_seconds",
-            "Seconds that one plugin took for one phase of building a TrainJob's children",
+            "Seconds that one plugin took for one phase of building the objects of a TrainJob",
             ["plugin"],
             buckets=(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5),
             registry=self.registry,
         )
         self.plugin_errors = Counter(
             "trainyard_plugin_errors_total",
-            "How often a plugin could not build what a TrainJob and its runtime request, or failed",
+            "Errors of a plugin while it built the objects of a TrainJob, such as invalid fields",
             ["plugin"],
             registry=self.registry,
         )
         self.trainjob_seconds = Histogram(
             "trainyard_trainjob_seconds",
-            "Seconds from a TrainJob's creation until it got its JobSet (jobset), one of its Jobs was "
-            "seen ready or ended (running), or it ended (complete, failed)",
+            "Seconds from the creation of a TrainJob to a milestone: the JobSet exists (jobset), a Job of "
+            "the JobSet is ready or has ended (running), or the TrainJob has ended (complete, failed)",
             ["until"],
             buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400, 43200, 86400, 604800),
             registry=self.registry,
         )
         self.reports = Counter(
             "trainyard_status_reports_total",
-            "Reports of training processes to the status server by HTTP status code",
+            "Reports of training processes to the status server, by HTTP status code of the answer",
             ["code"],
             registry=self.registry,
         )
         self.retired = Counter(
             "trainyard_trainjobs_retired_total",
-            "Finished TrainJobs that were deleted by the retention settings or their annotation",
+            "Finished TrainJobs that the operator deleted because of the retention settings or an annotation",
             registry=self.registry,
         )
         self.writes_undone = Counter(
             "trainyard_writes_undone_total",
-            "Writes to an object that another client had reverted for the third time or more",
+            "Repeated writes to an object, after another client had reverted them at least three times",
             registry=self.registry,
         )
         self.kopf_restarts = Counter(
             "trainyard_kopf_restarts_total",
-            "How often Kopf's watches were restarted within this process",
+            "Restarts of Kopf's watches since this process started",
             registry=self.registry,
         )
         # A series that begins with its first event hides that event from rate() and increase().

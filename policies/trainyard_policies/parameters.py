@@ -38,10 +38,10 @@ def _bounded(amounts: dict[str, str]) -> dict[str, str]:
 
 
 class Pool(StrictModel):
-    """A pool of equal nodes that training may run on."""
+    """A pool of equal nodes that training can run on."""
 
     name: str = Field(min_length=1)
-    """Name of the pool, for messages."""
+    """Name of the pool in messages."""
     labels: dict[str, str] = Field(default={})
     """Labels of each node in the pool."""
     taints: tuple[Taint, ...] = ()
@@ -53,7 +53,7 @@ class Pool(StrictModel):
 
 
 class Parameters(StrictModel):
-    """Parameters of the rules, which they compare manifests with."""
+    """Parameters of the rules. The rules compare manifests with these parameters."""
 
     registries: tuple[str, ...] = (
         "docker.io/horovod",
@@ -67,28 +67,33 @@ class Parameters(StrictModel):
         "nvcr.io/nvidia",
         "registry.k8s.io",
     )
-    """Registries that images may come from, or repositories in them, such as ghcr.io/example. Default: those
-    of the catalog. Do not trust a whole registry where anybody may publish."""
+    """Registries from which pods can use images, or repositories in these registries, such as
+    ghcr.io/example. Default: the sources of the catalog's images. Do not list a whole registry in which
+    everyone can publish."""
     frameworks: tuple[str, ...] = ()
-    """The site's own frameworks, in addition to those that Trainyard knows."""
+    """Names of your own frameworks, in addition to the frameworks that Trainyard supports."""
     max_nodes: int = Field(default=10_000, ge=1)
-    """The most training nodes, each a pod, that a runtime or a TrainJob may request. Default: 110 per node of
-    `nodePools`, which is how many pods a node runs, or without pools 10,000, the operator's limit."""
+    """Maximum number of training nodes of a runtime or a TrainJob. Each training node is a pod. Default: 110
+    for each node of `nodePools`, which is the number of pods that a node can run, but at most 10,000. Default
+    without `nodePools`: 10,000, as in the operator."""
     max_processes_per_node: int | None = Field(default=None, ge=1)
-    """The most processes per training node. Default: no limit."""
+    """Maximum number of processes per training node. Default: no limit."""
     max_resources: Annotated[dict[str, Quantity], AfterValidator(_bounded)] = Field(default={**_OF_ANY})
-    """The most that one training node may request, by resource name. Default for CPU and memory: those of the
-    largest machine of `nodePools`, or without pools, more than any machine has."""
+    """Maximum request of one training node for each resource, by resource name. Default for CPU and memory:
+    the amounts of the largest machine in `nodePools`. Without `nodePools`, the default is more than any
+    machine has."""
     longest_grace: int = Field(default=3600, ge=0)
-    """The most seconds that a pod may take to terminate (`terminationGracePeriodSeconds`)."""
+    """Maximum value of `terminationGracePeriodSeconds` of a pod, in seconds."""
     pools: tuple[Pool, ...] = ()
     """Pools in addition to those of `nodePools`. Without any pools, rules about pools do not apply."""
     exceptions_in: tuple[str, ...] = (names.CLUSTER_TRAINING_RUNTIME,)
-    """Kinds whose annotations may make exceptions. List only kinds whose changes are reviewed."""
+    """Kinds of objects whose annotations can make exceptions to rules. List only kinds whose changes are
+    reviewed."""
     longest_exception: int = Field(default=366, ge=1)
-    """The most days, from today, that an exception may last."""
+    """Maximum number of days from today until an exception ends."""
     controllers: tuple[str, ...] = (KUEUE,)
-    """Users whose requests the cluster does not check: controllers that change users' TrainJobs."""
+    """Names of controllers, as users of the API server, that change users' TrainJobs. The cluster does not
+    check the requests of these controllers."""
 
     @model_validator(mode="before")
     @classmethod

@@ -147,7 +147,7 @@ CASES = (
         r'"kind": "TrainJob"',
         "TrainJob {ns}/job",
         r"spec\.managedBy is kueue\.x-k8s\.io/multikueue",
-        r"look where kueue\.x-k8s\.io/multikueue runs it; .*",
+        r"look for the TrainJob where kueue\.x-k8s\.io/multikueue runs it\. .*",
         trainjob=trainjob(managedBy="kueue.x-k8s.io/multikueue"),
     ),
     Case(
@@ -167,7 +167,7 @@ CASES = (
         r"exceeded quota: small",
         "ResourceQuota {ns}/small",
         r"Job job-node-0: pods .* is forbidden: exceeded quota: small, requested: pods=1, .*limited: pods=0",
-        r"wait for other jobs to end, ask for less, or have ResourceQuota small raised",
+        r"wait for other jobs to end, request fewer resources, or have ResourceQuota small raised",
         beside=(quota("small", pods="0"),),
     ),
     Case(
@@ -177,7 +177,7 @@ CASES = (
         r"violates PodSecurity",
         "Job {ns}/job-node-0",
         r"pods .* is forbidden: violates PodSecurity .*",
-        r"have the runtime or the policy that refuses it corrected, .*",
+        r"have the runtime or the policy corrected: .*",
         labels={"pod-security.kubernetes.io/enforce": "restricted"},
     ),
     Case(
@@ -207,7 +207,7 @@ CASES = (
         "DeviceNotOffered",
         r"Insufficient example.com/device",
         POD,
-        r"it asks for example.com/device, which none of the \d+ nodes that it may run on offers",
+        r"it asks for example.com/device, but none of the \d+ nodes on which it can run offers it",
         r"have the platform team check that there are nodes with example.com/device .*",
         runtime=runtime(container={"resources": {"limits": {"example.com/device": "1"}}}),
     ),
@@ -219,7 +219,8 @@ CASES = (
         POD,
         r"0/10 nodes are available: .*Insufficient ephemeral-storage.* "
         r"\(the pod asks for ephemeral-storage 900Ti, and no node has more than \S+.*\)",
-        r"ask for what nodes have \(resourcesPerNode, nodeSelector, tolerations\), or have such a node added",
+        r"change resourcesPerNode, nodeSelector or tolerations so that a node matches, "
+        r"or have the platform team add a matching node",
         trainjob={
             **trainjob(),
             "spec": {
@@ -236,7 +237,7 @@ CASES = (
         r"didn't match Pod's node affinity/selector",
         POD,
         r".*\(.*no node has the label disk=ssd\)",
-        r"ask for what nodes have .*",
+        r"change resourcesPerNode, nodeSelector or tolerations .*",
         runtime=runtime({"nodeSelector": {"disk": "ssd"}}),
     ),
     Case(
@@ -246,7 +247,7 @@ CASES = (
         r"untolerated taint",
         POD,
         r".*\(node ghost has the taint .*haunted=true:NoSchedule.*\)",
-        r"ask for what nodes have .*",
+        r"change resourcesPerNode, nodeSelector or tolerations .*",
         runtime=runtime({"nodeSelector": {LABEL: GHOST}}),
     ),
     Case(
@@ -256,7 +257,7 @@ CASES = (
         r"didn't match pod anti-affinity rules",
         r"Pod {ns}/job-node-0-[01]-\w+",
         r".*didn't match pod anti-affinity rules.*",
-        r"ask for what nodes have .*",
+        r"change resourcesPerNode, nodeSelector or tolerations .*",
         ranks=r"\[[01]\]",
         trainjob=trainjob(nodes=2),
         runtime=runtime({"affinity": APART}),
@@ -298,7 +299,7 @@ CASES = (
         r"CreateContainerConfigError",
         POD,
         r'container node: configmap "settings" not found',
-        r"create what the message names, or correct the name",
+        r"create the object or key that the message names, or correct its name",
         runtime=runtime(container={"envFrom": [{"configMapRef": {"name": "settings"}}]}),
     ),
     Case(
@@ -308,7 +309,7 @@ CASES = (
         r"FailedMount",
         POD,
         r'MountVolume\.SetUp failed for volume "v" : .*',
-        r"correct what the message names, .*",
+        r"correct the volume that the message names, .*",
         runtime=runtime(*volume(hostPath={"path": "/nowhere", "type": "Directory"})),
     ),
     Case(
@@ -318,7 +319,7 @@ CASES = (
         r"StartError",
         POD,
         r"container node: .*no-such-command.*",
-        r"correct command, working directory or mounts of container node",
+        r"correct the command, the working directory or the mounts of container node",
         trainjob={
             **trainjob(),
             "spec": {**trainjob()["spec"], "trainer": {"numNodes": 1, "command": ["no-such-command"]}},
@@ -360,7 +361,7 @@ CASES = (
         r'"reason": "Evicted"',
         POD,
         r'node \S+: Usage of EmptyDir volume "v" exceeds the limit "1Mi"\. ?',
-        r"write less to the pod's own disk, write to a volume instead, or ask for more .*",
+        r"write less to the pod's own disk, write to a volume instead, or request more .*",
         trainjob=trainjob("head -c 8000000 /dev/zero > /v/full; sleep 600"),
         runtime=runtime(*volume(emptyDir={"sizeLimit": "1Mi"})),
     ),
@@ -428,8 +429,8 @@ CASES = (
         "NodeLost",
         r'"nodeName": "ghost"',
         "Node ghost",
-        r"it is not Ready: .*; on it: job-node-0-0-\w+",
-        r"wait until it is Ready or its pods are replaced, .*",
+        r"it is not Ready: .*; pods on it: job-node-0-0-\w+",
+        r"wait until Node ghost is Ready or its pods are replaced, .*",
         runtime=runtime({"nodeSelector": {LABEL: GHOST}, "tolerations": [{"operator": "Exists"}]}),
     ),
 )

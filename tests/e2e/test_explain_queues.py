@@ -43,8 +43,8 @@ def test_a_job_that_waits_for_quota_is_told_its_place_in_the_queue(team_a: Clust
     assert re.match(place + r"team-a/holds \(runs for \d+ \w+\): ", found["message"]), found["message"]
     assert "insufficient unused quota for cpu in flavor cpu" in found["message"]
     assert found["nextStep"] == (
-        "wait for the jobs before it and for those that use the quota, ask for less, or ask the platform "
-        "team to raise the quota behind LocalQueue default"
+        "wait until enough quota is free for the TrainJob and for the jobs before it. To start sooner, "
+        "request fewer resources, or ask the platform team for more quota for LocalQueue default"
     )
 
 

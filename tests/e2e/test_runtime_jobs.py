@@ -155,7 +155,7 @@ def test_what_is_put_right_in_a_runtime_reaches_jobs_of_which_no_pod_could_run(
         uids = {job: (restricted.get("trainjob", job) or {})["metadata"]["uid"] for job in ("sent", "held")}
         blocked = restricted.wait_for_condition("sent", "Blocked")
         assert blocked["reason"] == reason
-        assert blocked["message"].endswith("or create it again without what the message names")
+        assert blocked["message"].endswith("create it again without the settings that the message names")
         said = platform.run("trainyard", "explain", "sent", "-n", restricted.namespace, check=False)
         assert said.returncode == 1
         assert reason in said.stdout

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -400,6 +401,72 @@ def test_one_that_breaks_off_says_how_far_it_came_and_why(pulumi: Path) -> None:
         "prod: it did not finish, with 0 of 1 changes made\n",
         f"{LOOKING}Rolling out prod ...\nerror: ConfigMap team-a/one: the server is away\n",
     )
+
+
+SILENT = said(
+    "error",
+    'Internal error occurred: failed calling webhook "v.kb.io": failed to call webhook: connection refused',
+    "b",
+)
+"""What the API server says while the controller behind a webhook restarts."""
+FAILED = said("error", "update failed", "")
+
+
+def tries(pulumi: Path, monkeypatch: pytest.MonkeyPatch, *updates: Sequence[Any]) -> tuple[int, str, str]:
+    """What an `up` prints whose updates are these, one after the other; all but the last fail."""
+    pauses: list[float] = []
+    files = iter(updates[1:])
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        events = next(files)
+        (pulumi / "pulumi.up").write_text("".join(f"{json.dumps(event)}\n" for event in events))
+        (pulumi / "pulumi.up.code").write_text("0" if events[-1] == end(preview=False) else "255")
+
+    monkeypatch.setattr(time, "sleep", pause)
+    told = [*PREVIEW, *change("c", "create", None, {**MAP, "kind": "Secret"}, planning=True)]
+    answer_ = answer(pulumi, *told, end(preview=True), update=updates[0], code=255)
+    assert pauses == [10.0] * (len(updates) - 1)
+    return answer_
+
+
+def test_an_update_is_tried_again_while_a_webhook_does_not_answer(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = {**MAP, "kind": "Secret"}
+    first = [
+        *change("c", "create", None, secret, planning=False),
+        UPDATE[2],
+        SILENT,
+        FAILED,
+        end(preview=False, result="failed"),
+    ]
+    second = [
+        *change("c", "same", secret, secret, planning=False),
+        *change("b", "create", None, MAP, planning=False),
+        end(preview=False),
+    ]
+    code, out, err = tries(pulumi, monkeypatch, first, second)
+    assert (code, out.splitlines()[-2:]) == (
+        0,
+        ["prod: it did not finish, with 1 of 2 changes made", "prod: 2 of 2 changes made"],
+    )
+    assert err.splitlines()[-1] == "A webhook did not answer. Trying again in 10 s ..."
+
+
+def test_an_update_is_tried_three_times(pulumi: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = [UPDATE[2], SILENT, FAILED, end(preview=False, result="failed")]
+    code, _, err = tries(pulumi, monkeypatch, failed, failed, failed)
+    assert (code, err.count("failed calling webhook")) == (255, 3)
+
+
+@pytest.mark.parametrize("others", [[said("error", "is invalid", "a")], [FAILED]])
+def test_an_update_that_failed_for_another_reason_is_not_tried_again(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch, others: Sequence[Any]
+) -> None:
+    silent = [SILENT] if others != [FAILED] else []
+    failed = [UPDATE[2], *silent, *others, end(preview=False, result="failed")]
+    assert tries(pulumi, monkeypatch, failed)[0] == 255
 
 
 def test_what_it_waits_for_is_said_while_it_takes_long(pulumi: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,6 +104,13 @@ def account(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The messages of the initializers; a test before may have left others' loggers talkative."""
+    return [
+        record.getMessage() for record in caplog.records if record.name.startswith("trainyard_initializers")
+    ]
+
+
 def started(
     api: FakeApi, account: Path, *looks: Callable[[], object], asked_for: request.Request | None = None
 ) -> None:
@@ -166,7 +173,7 @@ def test_a_head_workers_and_a_service_are_made_that_the_trainjob_owns(
         "ports": [{"name": "grpc", "protocol": "TCP", "port": 50051, "targetPort": 50051}],
     }
     assert [path for _, path in api.writes()] == [SETS, SERVICES]
-    assert caplog.messages == [
+    assert messages(caplog) == [
         "created LeaderWorkerSet tj-cache",
         "created Service tj-cache-service",
         "waiting for the cache tj-cache: a head and 2 workers",
@@ -254,7 +261,7 @@ def test_what_the_cache_waits_for_is_said_once_each_time_that_it_changes(
         put_pod(api, "tj-cache-0", **ended("head", 16, "10:00:00 reading\nUnreachable: no answer")),
         put_pod(api, "tj-cache-0", conditions=[{"type": "Ready", "status": "True"}]),
     )
-    assert caplog.messages[3:-1] == [
+    assert messages(caplog)[3:-1] == [
         "0 of 3 pods of the cache are ready",
         "0 of 3 pods of the cache are ready; pod tj-cache-0 is not scheduled: 0/2 nodes are available",
         "0 of 3 pods of the cache are ready; pod tj-cache-0: ImagePullBackOff: no such image",
@@ -272,8 +279,8 @@ def test_what_the_cache_waits_for_is_said_once_each_time_that_it_changes(
         ),
         (
             ended("worker", 11),
-            "Unauthorized: pod tj-cache-0-1 of the cache: the source refuses the token or keys, "
-            "or requires some",
+            "Unauthorized: pod tj-cache-0-1 of the cache: the token or keys are missing, "
+            "or the source refuses them",
         ),
         (
             ended("worker", 137, reason="OOMKilled"),

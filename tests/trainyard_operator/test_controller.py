@@ -734,7 +734,7 @@ def test_a_job_that_starts_says_which_volume_it_waits_for_as_only_events_tell() 
             assert blocked(s) == (
                 "VolumeNotMounted",
                 "pod a: FailedMount: FailedMount; "
-                "correct what the message names, or ask the platform team about the storage",
+                "correct the volume that the message names, or have the platform team check the storage",
             )
             s.api.put(f"{events}/new", {"reason": "Pulling", "lastTimestamp": "2026-01-01T00:00:20Z"})
             for path in [path for path in s.api.objects if path.startswith(f"{events}/tj")]:

@@ -21,7 +21,7 @@ from trainyard_operator.core.model import Cause
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 JOBSETS = Settings(queue_holds_jobset=True)
-LESS = "ask for less, use another queue, or ask the platform team for more quota"
+LESS = "request fewer resources, use another queue, or ask the platform team for more quota"
 NONE = "correct the label kueue.x-k8s.io/queue-name, or ask the platform team for a queue in this namespace"
 TOO_MUCH = (
     "couldn't assign flavors to pod set node: insufficient quota for cpu in flavor cpu, previously "

@@ -187,7 +187,7 @@ MISSING = (
 MISTYPED = MISSING.replace(" is not found; ", " is not found; did you mean rt-1?; ")
 CONFLICT = (
     'JobSet "tj" exists and belongs to another owner; '
-    "delete it, or create the TrainJob again under another name"
+    "delete that object, or create the TrainJob again under another name"
 )
 REJECTED = "spec is wrong; correct the runtime or the TrainJob's runtimePatches"
 REJECTION = Rejection(Reason.JOBSET_REJECTED, "spec is wrong", at(5))

@@ -266,7 +266,7 @@ def test_a_foreign_one_blocks_and_nothing_is_written():
     assert (condition["reason"], condition["message"]) == (
         "JobSetConflict",
         'Secret "tj-mpi-ssh-auth" exists and belongs to another owner; '
-        "delete it, or create the TrainJob again under another name",
+        "delete that object, or create the TrainJob again under another name",
     )
 
 
@@ -334,7 +334,7 @@ def test_what_was_left_by_a_trainjob_of_this_name_is_waited_for(owner_uid, of_tr
         ("jobsets.jobset.x-k8s.io", "install JobSet, or"),
         ("podgroups.scheduling.volcano.sh", "install Volcano, or"),
         ("podgroups.scheduling.x-k8s.io", "install the coscheduling plugin of scheduler-plugins, or"),
-        ("others.example.com", "install what serves it, or"),
+        ("others.example.com", "install the component that serves it, or"),
     ],
 )
 def test_a_missing_crd_blocks_and_the_message_says_what_to_install(resource, step):

@@ -50,8 +50,8 @@ GOOD = replace(
 OF_BAD = {"trainyard.dev/runtime-revision": str(BAD.revision)}
 MESSAGE = 'Job tj-node-0: pods "tj-node-0-..." is forbidden: no such volume'
 STEP = (
-    "have the runtime or the policy that refuses it corrected, and the TrainJob continues by itself, "
-    "or create it again without what the message names"
+    "have the runtime or the policy corrected: the TrainJob then continues by itself. Otherwise, create it "
+    "again without the settings that the message names"
 )
 PODS = Refused(Reason.PODS_REFUSED, MESSAGE, first=at(2), started=at(1))
 BLOCKED = {
@@ -229,8 +229,8 @@ def test_what_may_have_run_keeps_its_runtime_and_says_so(fields: dict[str, Any],
     assert plan.status is not None
     (condition,) = plan.status["conditions"]
     assert condition["message"] == (
-        f"{MESSAGE}; have the policy that refuses it corrected, or create the TrainJob again, "
-        "since one that has run keeps its runtime"
+        f"{MESSAGE}; have the policy corrected, or create the TrainJob again: "
+        "changes of the runtime have no effect on a TrainJob that has run"
     )
 
 

@@ -67,8 +67,8 @@ MESSAGE = (
     "attempts 1 and 2 failed in the same way, so there is no further attempt: "
     "rank 5 (node 1) failed first: exit code 1, "
     "container node of pod tj-node-0-1-abcd1 on node n1: KeyError: 'label' (/workspace/train.py:3); correct "
-    "what failed and create the TrainJob again, or, to retry it after any failure, create it with the "
-    "annotation trainyard.dev/max-restarts"
+    "the cause of the failure, and create the TrainJob again. With the annotation "
+    "trainyard.dev/max-restarts, the operator retries a TrainJob even after the same failure"
 )
 FAILED = {
     "type": "Failed",

@@ -50,7 +50,7 @@ def test_a_jobset_that_somebody_keeps_suspending_is_left_to_them_longer_each_tim
             [event] = [body for body in s.api.objects.values() if body.get("reason") == "WriteUndone"]
             assert event["message"] == (
                 "meddler keeps changing JobSet tj back; the next write is in 5 s; "
-                "have the platform team find out what that is, and end it"
+                "have the platform team find and stop this client"
             )
             s.second += 5
             s.see_jobset()

@@ -46,6 +46,22 @@ def test_an_api_waits_for_the_deployments_that_serve_it() -> None:
     }
 
 
+def test_a_controller_behind_webhooks_answers_for_a_moment_after_it_is_told_to_end() -> None:
+    def controller(**lifecycle: Any) -> dict[str, Any]:
+        containers = [{"name": "a", **lifecycle}]
+        return {**DEPLOYMENT, "spec": {"template": {"spec": {"containers": containers}}}}
+
+    hook = webhook("ValidatingWebhookConfiguration", {"name": "v"})
+    waits = {"lifecycle": {"preStop": {"sleep": {"seconds": 3}}}}
+    own = {"lifecycle": {"preStop": {"sleep": {"seconds": 9}}}}
+    assert chart_order.drained([controller(), controller(**own), hook]) == [
+        controller(**waits),
+        controller(**own),
+        hook,
+    ]
+    assert chart_order.drained([controller()]) == [controller()]
+
+
 def test_a_charts_crds_are_left_out_and_what_is_named() -> None:
     def one(kind: str, name: str) -> dict[str, Any]:
         return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}}

@@ -55,7 +55,8 @@ TABLE: Final[dict[Reason, About]] = {
     Reason.MANAGED_ELSEWHERE: About(
         At.TRAINJOB,
         "spec.managedBy names another controller",
-        "look where {manager} runs it; to run it here, create it again without spec.managedBy",
+        "look for the TrainJob where {manager} runs it. To run it in this cluster, create it again without "
+        "spec.managedBy",
     ),
     Reason.OPERATOR_DOWN: About(
         At.TRAINJOB,
@@ -77,9 +78,8 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.JOBSET_CONFLICT: About(
         At.JOBSET,
-        "the operator cannot create the JobSet, or an object that belongs to it, because another owner has "
-        "an object with the same name",
-        "delete it, or create the TrainJob again under another name",
+        "another owner has an object with the name of the JobSet, or of an object that belongs to the JobSet",
+        "delete that object, or create the TrainJob again under another name",
     ),
     Reason.JOBSET_REJECTED: About(
         At.JOBSET,
@@ -108,8 +108,8 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.QUEUE_TOO_SMALL: About(
         At.TRAINJOB,
-        "the TrainJob requests more than its queue can ever have, even with borrowed quota, or a resource "
-        "for which the queue has no quota",
+        "the queue can never have enough quota for the TrainJob, even with borrowed quota. Or it has no "
+        "quota for a requested resource",
         TOO_MUCH,
     ),
     Reason.BLOCKED: About(
@@ -120,7 +120,7 @@ TABLE: Final[dict[Reason, About]] = {
     Reason.HELD: About(
         At.TRAINJOB,
         "the TrainJob was created with spec.suspend true, and nobody has resumed it",
-        f"resume it, and its queue admits it when there is quota: {_RESUME}",
+        f"resume it, so that its queue can admit it: {_RESUME}",
     ),
     Reason.KUEUE_DOWN: About(
         At.WORKLOAD,
@@ -150,14 +150,14 @@ TABLE: Final[dict[Reason, About]] = {
     Reason.WORKLOAD_INADMISSIBLE: About(
         At.WORKLOAD,
         "the queue is missing, stopped, misconfigured or too small for the TrainJob",
-        "use another queue (label kueue.x-k8s.io/queue-name), ask for less, or have the platform team check "
-        "LocalQueue {queue} and its ClusterQueue",
+        "use another queue (label kueue.x-k8s.io/queue-name), request fewer resources, or have the platform "
+        "team check LocalQueue {queue} and its ClusterQueue",
     ),
     Reason.QUOTA_SHORT: About(
         At.WORKLOAD,
         "other jobs use the queue's quota",
-        "wait for the jobs before it and for those that use the quota, ask for less, or ask the platform "
-        "team to raise the quota behind LocalQueue {queue}",
+        "wait until enough quota is free for the TrainJob and for the jobs before it. To start sooner, "
+        "request fewer resources, or ask the platform team for more quota for LocalQueue {queue}",
     ),
     Reason.ADMISSION_CHECK: About(
         At.WORKLOAD,
@@ -192,7 +192,7 @@ TABLE: Final[dict[Reason, About]] = {
     Reason.PODS_OVER_QUOTA: About(
         At.PODS,
         "the pods would exceed a ResourceQuota",
-        "wait for other jobs to end, ask for less, or have ResourceQuota {quota} raised",
+        "wait for other jobs to end, request fewer resources, or have ResourceQuota {quota} raised",
     ),
     Reason.PODS_REFUSED: About(
         At.PODS,
@@ -202,7 +202,7 @@ TABLE: Final[dict[Reason, About]] = {
     Reason.NODE_LOST: About(
         At.NODES,
         "a node with pods of the TrainJob is not Ready or no longer exists",
-        "wait until it is Ready or its pods are replaced, and have the platform team look at {node}",
+        "wait until {node} is Ready or its pods are replaced, and inform the platform team",
     ),
     Reason.CLAIM_MISSING: About(
         At.PODS,
@@ -218,7 +218,8 @@ TABLE: Final[dict[Reason, About]] = {
     Reason.GANG_INCOMPLETE: About(
         At.GANG,
         "the gang scheduler starts all pods together, and does not find nodes for all of them",
-        "wait for other jobs to end, ask for less, or have Queue {queue} enlarged or nodes added",
+        "wait for other jobs to end, request fewer resources, or have the platform team enlarge Queue "
+        "{queue} or add nodes",
     ),
     Reason.SCHEDULING_GATED: About(
         At.PODS,
@@ -232,14 +233,15 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.NO_DEVICE: About(
         At.PODS,
-        "the pods request a device, but no node that they may run on offers it",
+        "the pods request a device, but none of the nodes on which they can run offers it",
         "have the platform team check that there are nodes with {resource} and its driver, and that "
-        "a device plugin runs on them (accelerators in the stack file)",
+        "a device plugin runs on them (setting accelerators in the stack file)",
     ),
     Reason.NO_NODE_FITS: About(
         At.PODS,
         "no node matches the resource requests, the node selector and the tolerations of the pods",
-        "ask for what nodes have (resourcesPerNode, nodeSelector, tolerations), or have such a node added",
+        "change resourcesPerNode, nodeSelector or tolerations so that a node matches, or have the platform "
+        "team add a matching node",
     ),
     Reason.IMAGE_NOT_PULLED: About(
         At.PODS,
@@ -252,7 +254,7 @@ TABLE: Final[dict[Reason, About]] = {
     Reason.CONFIG_MISSING: About(
         At.PODS,
         "a node cannot configure a container, usually because a ConfigMap or a key does not exist",
-        "create what the message names, or correct the name",
+        "create the object or key that the message names, or correct its name",
     ),
     Reason.SANDBOX_NOT_MADE: About(
         At.PODS,
@@ -263,17 +265,17 @@ TABLE: Final[dict[Reason, About]] = {
     Reason.VOLUME_NOT_MOUNTED: About(
         At.PODS,
         "a node cannot attach or mount a volume",
-        "correct what the message names, or have the platform team look at the storage",
+        "correct the volume that the message names, or have the platform team check the storage",
     ),
     Reason.CANNOT_START: About(
         At.PODS,
         "a node cannot start a container",
-        "correct command, working directory or mounts of container {container}",
+        "correct the command, the working directory or the mounts of container {container}",
     ),
     Reason.EVICTED: About(
         At.PODS,
         "a node has evicted a pod: the node is short of disk or memory, or the pod exceeds its disk limit",
-        "write less to the pod's own disk, write to a volume instead, or ask for more ephemeral-storage in "
+        "write less to the pod's own disk, write to a volume instead, or request more ephemeral-storage in "
         "resourcesPerNode",
     ),
     Reason.OOM_KILLED: About(
@@ -289,8 +291,8 @@ TABLE: Final[dict[Reason, About]] = {
     Reason.INITIALIZER_RETRIES: About(
         At.PODS,
         "an initializer cannot fetch its dataset or model, and tries again",
-        "check the address, and have the platform team allow pods of this namespace to connect to it (a "
-        "tenant's egress in the stack file)",
+        "check the address. If it is correct, have the platform team allow pods of this namespace to connect "
+        "to it (egress of the tenant in the stack file)",
     ),
     Reason.RANK_MISSING: About(
         At.PODS,
@@ -314,8 +316,9 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.ATTEMPT_FAILED: About(
         At.ATTEMPTS,
-        "the last attempt failed; only the operator's record remains of the pod that failed first",
-        "correct what the last lines name, and create the TrainJob again",
+        "the last attempt failed. The pod that failed first no longer exists, but the operator has recorded "
+        "its failure",
+        "correct the error that the last lines report, and create the TrainJob again",
     ),
     Reason.JOBSET_FAILED: About(
         At.JOBSET,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, TextIO
@@ -39,6 +40,9 @@ _TOUCHING: Final = frozenset(
     {"ClusterTrainingRuntime", "ClusterQueue", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass"}
 )
 """Kinds of the stack's objects that TrainJobs depend on."""
+_TRIES: Final = 3
+_PAUSE: Final = 10.0
+"""Seconds before an update is tried again that a webhook did not answer."""
 
 
 def run(
@@ -122,7 +126,7 @@ def run(
                 refresh = ["--refresh"] if teller.changing else []
                 update = ["up", *refresh, "--yes", "--skip-preview", *judged]
                 its |= few_checkpoints(stack)
-                code = pulumi(update, stack, None if verbose else teller, its)
+                code = _update(update, stack, teller, its, verbose=verbose)
     except OSError as error:
         why = f"pulumi cannot be run: {error.strerror}"
         _write(outcome, stack, Outcome(errors=(why,)))
@@ -140,6 +144,21 @@ def run(
         out=out,
         err=err,
     )
+
+
+def _update(
+    command: Sequence[str], stack: str, teller: Teller, variables: Mapping[str, str], *, verbose: bool
+) -> int:
+    """Change the stack's objects; again if a webhook did not answer, because its controller restarts."""
+    code = pulumi(command, stack, None if verbose else teller, variables)
+    for _ in range(1, _TRIES):
+        if not (code and teller.may_try_again):
+            break
+        teller.begin(f"A webhook did not answer. Trying again in {_PAUSE:.0f} s")
+        time.sleep(_PAUSE)
+        teller.try_again()
+        code = pulumi(command, stack, teller, variables)
+    return code
 
 
 def _write(file: Path | None, stack: str, outcome: Outcome) -> None:

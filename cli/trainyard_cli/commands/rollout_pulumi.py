@@ -148,6 +148,16 @@ class Teller:
         """How many objects the preview would change."""
         return words.changing(self._steps.values())
 
+    @property
+    def may_try_again(self) -> bool:
+        """Whether an update has failed only because a webhook did not answer."""
+        return words.is_unanswered(self._errors)
+
+    def try_again(self) -> None:
+        """Forget the errors of an update. What it has changed still counts."""
+        self._errors.clear()
+        self._said.clear()
+
     def begin(self, doing: str) -> None:
         """The current step of Pulumi's output."""
         self._progress.begin(doing, len(self._steps))
@@ -162,8 +172,11 @@ class Teller:
             self._progress.say(line)
             return
         match event:
-            case events.Planned(step, preview):
-                (self._steps if preview else self._begun)[step.urn] = step
+            case events.Planned(step, preview=True):
+                self._steps[step.urn] = step
+            # The second try of an update finds the changes of the first.
+            case events.Planned(step) if step.op is not Op.SAME or step.urn not in self._done:
+                self._begun[step.urn] = step
             case events.Done(urn, preview):
                 self._count(urn, self._steps if preview else self._begun)
             case events.Waiting(urn, text) if urn in self._begun:

@@ -45,6 +45,10 @@ _LONGEST: Final = 120
 _PULUMIS: Final = "pulumi.com/"
 _ROLLED: Final = ("Deployment", "DaemonSet", "StatefulSet")
 _SECRET: Final = ("data", "stringData")
+_UNANSWERED: Final = "failed calling webhook"
+"""The API server's words for a webhook that does not answer. One that refuses has others."""
+_FAILED: Final = "update failed"
+"""Pulumi's words for an update with errors."""
 
 
 def left(steps: Sequence[Step], deleted_with: Mapping[str, str]) -> Iterator[Step]:
@@ -225,3 +229,9 @@ def touched(jobs: Iterable[impact.Touched]) -> Iterator[str]:
     for effect in jobs:
         loses = f"; loses {effect.loses}" if effect.loses else ""
         yield f"    {effect.job.namespace}/{effect.job.name} ({effect.job.state}) keeps {effect.keeps}{loses}"
+
+
+def is_unanswered(errors: Iterable[str]) -> bool:
+    """Whether these errors of an update only report webhooks that did not answer."""
+    causes = [error for error in errors if not error.endswith(_FAILED)]
+    return bool(causes) and all(_UNANSWERED in cause for cause in causes)

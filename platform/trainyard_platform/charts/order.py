@@ -16,6 +16,9 @@ pod's spec as JSON), those of a DaemonSet only the pull secrets: it runs where
 its devices are. With `--budgets`, a drain evicts one pod at a time of each
 Deployment that has several.
 
+A controller that is asked, by webhooks or as an API, still answers for a moment
+after it is told to end: until then, requests are still sent to its pod.
+
 With `--restricted`, its pods ask for no more than the Pod Security level
 `restricted` allows: a chart that says nothing about it, or adds a needless
 capability, still runs where that level is enforced.
@@ -51,6 +54,9 @@ _WAITS = {
     "APIService": AVAILABLE,
 }
 
+
+_DRAIN_SECONDS = 3
+"""Kubernetes tells a pod to end at once, and each node stops sending requests to it a moment later."""
 
 _PULL_SECRETS = "imagePullSecrets"
 _FIELDS_OF = {
@@ -154,6 +160,16 @@ def order(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return objects
 
 
+def drained(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same objects; where the chart has webhooks or an API, its Deployments end a moment later."""
+    if any(manifest["kind"] in _WAITS for manifest in objects):
+        for manifest in objects:
+            if manifest["kind"] == "Deployment":
+                for container in manifest["spec"]["template"]["spec"]["containers"]:
+                    container.setdefault("lifecycle", {"preStop": {"sleep": {"seconds": _DRAIN_SECONDS}}})
+    return objects
+
+
 def main() -> None:
     """Filter manifests from stdin to stdout."""
     parser = argparse.ArgumentParser(description=main.__doc__)
@@ -163,7 +179,7 @@ def main() -> None:
     parser.add_argument("without", nargs="*", help="patterns of KIND/NAME to leave out")
     arguments = parser.parse_args()
     objects = [manifest for manifest in yaml.load_all(sys.stdin, Loader=_Loader) if manifest]
-    objects = order(placed(without(objects, arguments.without), arguments.pods))
+    objects = drained(order(placed(without(objects, arguments.without), arguments.pods)))
     objects = restricted(objects) if arguments.restricted else objects
     yaml.safe_dump_all(budgeted(objects) if arguments.budgets else objects, sys.stdout, sort_keys=False)
 

@@ -13,7 +13,10 @@ PODS = "uid-of-tj-node-0"
 FIRST, SECOND = Ref("Pod", "tj-node-0-0-x", "team"), Ref("Pod", "tj-node-0-1-x", "team")
 SELF = Ref("TrainJob", "tj", "team")
 WORKLOAD = Ref("Workload", "trainjob-tj-1", "team")
-FITS = "ask for what nodes have (resourcesPerNode, nodeSelector, tolerations), or have such a node added"
+FITS = (
+    "change resourcesPerNode, nodeSelector or tolerations so that a node matches, or have the platform team "
+    "add a matching node"
+)
 INSUFFICIENT = (
     "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No victims."
 )

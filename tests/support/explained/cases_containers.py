@@ -124,7 +124,7 @@ CASES = (
             Reason.IMAGE_NOT_PULLED,
             FIRST,
             "image docker.io/trainyard/mpi:sandbox cannot be pulled: ErrImagePull: no such host. "
-            "On a sandbox, `trainyard sandbox up --with all` brings it",
+            "On a sandbox, `trainyard sandbox up --with all` adds it",
             "correct the image docker.io/trainyard/mpi:sandbox, "
             "or give the pods a pull secret for its registry",
         ),
@@ -163,7 +163,7 @@ CASES = (
             Reason.CONFIG_MISSING,
             FIRST,
             'container node: configmap "c" not found',
-            "create what the message names, or correct the name",
+            "create the object or key that the message names, or correct its name",
         ),
     ),
     Case(
@@ -176,7 +176,7 @@ CASES = (
             Reason.VOLUME_NOT_MOUNTED,
             FIRST,
             "Multi-Attach error",
-            "correct what the message names, or have the platform team look at the storage",
+            "correct the volume that the message names, or have the platform team check the storage",
         ),
     ),
     Case(
@@ -190,7 +190,7 @@ CASES = (
             Reason.CANNOT_START,
             FIRST,
             "container node: no such file",
-            "correct command, working directory or mounts of container node",
+            "correct the command, the working directory or the mounts of container node",
         ),
     ),
     Case(
@@ -200,7 +200,7 @@ CASES = (
             Reason.CANNOT_START,
             FIRST,
             "container node: no such file",
-            "correct command, working directory or mounts of container node",
+            "correct the command, the working directory or the mounts of container node",
         ),
         State.FAILED,
     ),
@@ -363,7 +363,7 @@ CASES = (
             Reason.EVICTED,
             FIRST,
             'node n1: Usage of EmptyDir volume "scratch" exceeds the limit "1Gi".',
-            "write less to the pod's own disk, write to a volume instead, or ask for more ephemeral-storage "
+            "write less to the pod's own disk, write to a volume instead, or request more ephemeral-storage "
             "in resourcesPerNode",
         ),
         State.FAILED,
@@ -408,7 +408,7 @@ CASES = (
             Ref("Pod", "tj-node-0-1-x", "team"),
             "in attempt 2 node 1 failed first: exit code 1, container node of pod tj-node-0-1-x on node n1: "
             "ValueError: no (train.py:3)",
-            "correct what the last lines name, and create the TrainJob again",
+            "correct the error that the last lines report, and create the TrainJob again",
             log=("Traceback (most recent call last):", '  File "train.py", line 3', "ValueError: no"),
         ),
         State.FAILED,
@@ -425,9 +425,10 @@ CASES = (
             Ref("Pod", "tj-node-0-1-x", "team"),
             "in attempt 2 node 1 failed first: exit code 1, container node of pod tj-node-0-1-x on node n1: "
             "ValueError: no (train.py:3)",
-            "correct what the last lines name, and create the TrainJob again. Deleting this one deletes its "
-            "volume (checkpoints) and the checkpoints on it: use another name, and delete this one when they "
-            "are copied or no longer needed",
+            "correct the error that the last lines report, and create the TrainJob again. If you delete this "
+            "TrainJob, its volume (checkpoints) and the checkpoints on it are deleted too. Use another name "
+            "for the new TrainJob, and delete this one when you have copied the checkpoints or no longer "
+            "need them",
             log=("Traceback (most recent call last):", '  File "train.py", line 3', "ValueError: no"),
         ),
         State.FAILED,
@@ -443,8 +444,8 @@ CASES = (
             Reason.INITIALIZER_RETRIES,
             Ref("Pod", "tj-dataset-initializer-0-0-x", "team"),
             "hub.example.com: no such host; trying again in 8 s",
-            "check the address, and have the platform team allow pods of this namespace to connect to it (a "
-            "tenant's egress in the stack file)",
+            "check the address. If it is correct, have the platform team allow pods of this namespace to "
+            "connect to it (egress of the tenant in the stack file)",
             log=("fetching", "hub.example.com: no such host; trying again in 8 s"),
         ),
     ),
@@ -458,8 +459,8 @@ CASES = (
         Finding(
             Reason.RANK_LEFT,
             SECOND,
-            "node 0 of 2 ended with exit code 0 90 s ago, and 1 still run: if they wait for what has ended, "
-            "they wait forever",
+            "node 0 of 2 ended with exit code 0 90 s ago, and 1 still run: if they wait for a node that "
+            "has ended, they wait forever",
             "see what the others wait for: kubectl logs tj-node-0-1-x -c node -n team",
         ),
     ),
@@ -513,8 +514,8 @@ CASES = (
             Ref("Pod", "tj-node-0-1-x", "team"),
             "attempts 1 and 2 failed in the same way, so there is no further attempt: "
             "node 1 failed first: ValueError: no",
-            "correct what failed and create the TrainJob again, or, to retry it after any failure, create it "
-            "with the annotation trainyard.dev/max-restarts",
+            "correct the cause of the failure, and create the TrainJob again. With the annotation "
+            "trainyard.dev/max-restarts, the operator retries a TrainJob even after the same failure",
             log=("Traceback (most recent call last):", '  File "train.py", line 3', "ValueError: no"),
         ),
         State.FAILED,
@@ -538,7 +539,7 @@ CASES = (
             Ref("Pod", "tj-node-0-1-x", "team"),
             "in attempt 2 node 1 failed first: exit code 1, container node of pod tj-node-0-1-x on node n1: "
             "ValueError: no (train.py:3)",
-            "correct what the last lines name, and create the TrainJob again",
+            "correct the error that the last lines report, and create the TrainJob again",
             log=("Traceback (most recent call last):", '  File "train.py", line 3', "ValueError: no"),
         ),
         State.FAILED,

@@ -34,12 +34,12 @@ PREEMPTED = (
 )
 
 WAIT = (
-    "wait for the jobs before it and for those that use the quota, ask for less, or ask the platform team to "
-    "raise the quota behind LocalQueue research"
+    "wait until enough quota is free for the TrainJob and for the jobs before it. To start sooner, "
+    "request fewer resources, or ask the platform team for more quota for LocalQueue research"
 )
 AS_FIRST = (
-    "none is before it: it starts when enough of the jobs that use the quota have ended. To start sooner, "
-    "ask for less, or ask the platform team to raise the quota behind LocalQueue research"
+    "no job is before it: it starts when enough of the jobs that use the quota have ended. To start sooner, "
+    "request fewer resources, or ask the platform team for more quota for LocalQueue research"
 )
 
 KUEUE = Ref("Deployment", "kueue-controller-manager", "kueue-system")
@@ -62,8 +62,8 @@ CASES = (
             Reason.MANAGED_ELSEWHERE,
             SELF,
             "spec.managedBy is kueue.x-k8s.io/multikueue",
-            "look where kueue.x-k8s.io/multikueue runs it; to run it here, create it again without "
-            "spec.managedBy",
+            "look for the TrainJob where kueue.x-k8s.io/multikueue runs it. To run it in this cluster, "
+            "create it again without spec.managedBy",
         ),
     ),
     Case(
@@ -73,7 +73,8 @@ CASES = (
             Reason.MANAGED_ELSEWHERE,
             SELF,
             "spec.managedBy is example.com/other",
-            "look where example.com/other runs it; to run it here, create it again without spec.managedBy",
+            "look for the TrainJob where example.com/other runs it. To run it in this cluster, create it "
+            "again without spec.managedBy",
         ),
     ),
     Case(
@@ -99,8 +100,8 @@ CASES = (
             Reason.MANAGED_ELSEWHERE,
             SELF,
             "spec.managedBy is kueue.x-k8s.io/multikueue, which has sent it to west",
-            "look where kueue.x-k8s.io/multikueue runs it; to run it here, create it again without "
-            "spec.managedBy",
+            "look for the TrainJob where kueue.x-k8s.io/multikueue runs it. To run it in this cluster, "
+            "create it again without spec.managedBy",
         ),
     ),
     Case(
@@ -175,8 +176,8 @@ CASES = (
             Reason.WORKLOAD_INADMISSIBLE,
             WORKLOAD,
             "resource x unavailable in ClusterQueue gpus",
-            "use another queue (label kueue.x-k8s.io/queue-name), ask for less, or have the platform team "
-            "check LocalQueue research and its ClusterQueue",
+            "use another queue (label kueue.x-k8s.io/queue-name), request fewer resources, or have the "
+            "platform team check LocalQueue research and its ClusterQueue",
         ),
     ),
     Case(
@@ -254,7 +255,7 @@ CASES = (
             Reason.HELD,
             SELF,
             "LocalQueue research does not admit it before it is resumed",
-            "resume it, and its queue admits it when there is quota: kubectl patch trainjob tj -n team "
+            "resume it, so that its queue can admit it: kubectl patch trainjob tj -n team "
             """--type=merge -p '{"spec":{"suspend":false}}'""",
         ),
     ),
@@ -267,7 +268,7 @@ CASES = (
         Finding(
             Reason.GATED,
             WORKLOAD,
-            "it may not be admitted yet",
+            "Kueue is not allowed to admit it yet",
             "ask the owner of the gate (annotation kueue.x-k8s.io/admission-gated-by): a.io/x, b.io/y",
         ),
     ),
@@ -290,9 +291,8 @@ CASES = (
             Reason.WORKLOAD_INADMISSIBLE,
             WORKLOAD,
             "ClusterQueue gpus is stopped",
-            "use another queue (label kueue.x-k8s.io/queue-name), ask for less, or have the platform "
-            "team check "
-            "LocalQueue research and its ClusterQueue",
+            "use another queue (label kueue.x-k8s.io/queue-name), request fewer resources, or have the "
+            "platform team check LocalQueue research and its ClusterQueue",
         ),
     ),
     Case(
@@ -302,8 +302,8 @@ CASES = (
             Reason.WORKLOAD_INADMISSIBLE,
             WORKLOAD,
             "current request (4) > maximum capacity (2)",
-            "use another queue (label kueue.x-k8s.io/queue-name), ask for less, or have the platform team "
-            "check LocalQueue research and its ClusterQueue",
+            "use another queue (label kueue.x-k8s.io/queue-name), request fewer resources, or have the "
+            "platform team check LocalQueue research and its ClusterQueue",
         ),
     ),
     Case(
@@ -340,7 +340,8 @@ CASES = (
             Reason.QUOTA_SHORT,
             WORKLOAD,
             "it is number 1 in ClusterQueue gpus, and waits for team/0 (runs for 0 s), team/1 (runs for 0 s)"
-            ", team/2 (runs for 0 s) and 2 more; the jobs of other namespaces you may not see: " + QUOTA_SAID,
+            ", team/2 (runs for 0 s) and 2 more; you are not allowed to see the jobs of other namespaces: "
+            + QUOTA_SAID,
             AS_FIRST,
         ),
     ),
@@ -362,8 +363,8 @@ CASES = (
             Reason.WORKLOAD_INADMISSIBLE,
             WORKLOAD,
             "LocalQueue research doesn't exist; did you mean reserch?",
-            "use another queue (label kueue.x-k8s.io/queue-name), ask for less, or have the platform team "
-            "check LocalQueue research and its ClusterQueue",
+            "use another queue (label kueue.x-k8s.io/queue-name), request fewer resources, or have the "
+            "platform team check LocalQueue research and its ClusterQueue",
         ),
     ),
     Case(
@@ -411,8 +412,8 @@ CASES = (
         Finding(
             Reason.QUOTA_SHORT,
             WORKLOAD,
-            "it is number 1 in ClusterQueue gpus of those that can be seen, and waits for jobs that you may "
-            "not see: no quota; it was evicted before (Preempted: for a higher priority)",
+            "it is number 1 of the visible jobs in ClusterQueue gpus, and waits for jobs that you are not "
+            "allowed to see: no quota; it was evicted before (Preempted: for a higher priority)",
             AS_FIRST,
         ),
     ),
@@ -502,7 +503,7 @@ CASES = (
             Reason.HELD,
             SELF,
             "LocalQueue research does not admit it before it is resumed",
-            "resume it, and its queue admits it when there is quota: kubectl patch trainjob tj -n team "
+            "resume it, so that its queue can admit it: kubectl patch trainjob tj -n team "
             """--type=merge -p '{"spec":{"suspend":false}}'""",
         ),
     ),
@@ -518,7 +519,7 @@ CASES = (
             Reason.SUSPENDED,
             SELF,
             "spec.suspend is true, so LocalQueue research does not admit it before it is resumed",
-            "resume it, and its queue admits it when there is quota: kubectl patch trainjob tj -n team "
+            "resume it, so that its queue can admit it: kubectl patch trainjob tj -n team "
             """--type=merge -p '{"spec":{"suspend":false}}'""",
         ),
     ),

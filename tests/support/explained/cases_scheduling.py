@@ -40,7 +40,7 @@ CASES = (
             Reason.PODS_OVER_QUOTA,
             Ref("ResourceQuota", "small", "team"),
             "1 of 2 pods exist: Job tj-node-0: pods is forbidden: exceeded quota: small, used: 1",
-            "wait for other jobs to end, ask for less, or have ResourceQuota small raised",
+            "wait for other jobs to end, request fewer resources, or have ResourceQuota small raised",
             ranks=(1,),
         ),
     ),
@@ -60,8 +60,8 @@ CASES = (
         Finding(
             Reason.NODE_LOST,
             Ref("Node", "n1"),
-            "it is not Ready: KubeletStopped: no word of it; on it: tj-node-0-0-x, tj-node-0-1-x",
-            "wait until it is Ready or its pods are replaced, and have the platform team look at Node n1",
+            "it is not Ready: KubeletStopped: no word of it; pods on it: tj-node-0-0-x, tj-node-0-1-x",
+            "wait until Node n1 is Ready or its pods are replaced, and inform the platform team",
             ranks=(0, 1),
         ),
     ),
@@ -71,8 +71,8 @@ CASES = (
         Finding(
             Reason.NODE_LOST,
             Ref("Node", "n2"),
-            "it is gone; on it: tj-node-0-1-x",
-            "wait until it is Ready or its pods are replaced, and have the platform team look at Node n2",
+            "it no longer exists; pods on it: tj-node-0-1-x",
+            "wait until Node n2 is Ready or its pods are replaced, and inform the platform team",
             ranks=(1,),
         ),
     ),
@@ -115,7 +115,8 @@ CASES = (
             Reason.GANG_INCOMPLETE,
             Ref("PodGroup", "tj", "team"),
             "2 of its 2 pods have no node: 1/2 tasks unschedulable",
-            "wait for other jobs to end, ask for less, or have Queue gangs enlarged or nodes added",
+            "wait for other jobs to end, request fewer resources, or have the platform team enlarge Queue "
+            "gangs or add nodes",
         ),
     ),
     Case(
@@ -125,7 +126,8 @@ CASES = (
             Reason.GANG_INCOMPLETE,
             Ref("PodGroup", "tj", "team"),
             "1 of its 2 pods have no node: rejected by Coscheduling",
-            "wait for other jobs to end, ask for less, or have Queue gangs enlarged or nodes added",
+            "wait for other jobs to end, request fewer resources, or have the platform team enlarge Queue "
+            "gangs or add nodes",
         ),
     ),
     Case(
@@ -173,9 +175,9 @@ CASES = (
         Finding(
             Reason.NO_DEVICE,
             FIRST,
-            "it asks for nvidia.com/gpu, which none of the 2 nodes that it may run on offers",
+            "it asks for nvidia.com/gpu, but none of the 2 nodes on which it can run offers it",
             "have the platform team check that there are nodes with nvidia.com/gpu and its driver, and "
-            "that a device plugin runs on them (accelerators in the stack file)",
+            "that a device plugin runs on them (setting accelerators in the stack file)",
         ),
     ),
     Case(
@@ -188,7 +190,7 @@ CASES = (
             Reason.NO_NODE_FITS,
             FIRST,
             "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. "
-            "(the pod asks for nvidia.com/gpu 0, which others use)",
+            "(the pod asks for nvidia.com/gpu 0, which other pods use)",
             FITS,
         ),
     ),
@@ -201,7 +203,7 @@ CASES = (
             Reason.NO_NODE_FITS,
             FIRST,
             "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. "
-            "(the pod asks for nvidia.com/gpu 0, and may not run on nodes that have so much: "
+            "(the pod asks for nvidia.com/gpu 0, and cannot run on nodes that have enough of it: "
             "node n1 lacks the label trainyard.dev/pool=h100)",
             FITS,
         ),
@@ -212,7 +214,7 @@ CASES = (
         Finding(
             Reason.NO_NODE_FITS,
             FIRST,
-            "0/1 nodes are available: 1 Insufficient cpu. (the pod asks for cpu 64, which others use)",
+            "0/1 nodes are available: 1 Insufficient cpu. (the pod asks for cpu 64, which other pods use)",
             FITS,
         ),
     ),
@@ -228,8 +230,8 @@ CASES = (
         Finding(
             Reason.NO_NODE_FITS,
             FIRST,
-            "0/1 nodes are available: 1 Insufficient cpu. (the pod asks for cpu 64, and may not run on nodes "
-            "that have so much: node n2 has the taint team=b:NoSchedule)",
+            "0/1 nodes are available: 1 Insufficient cpu. (the pod asks for cpu 64, and cannot run on nodes "
+            "that have enough of it: node n2 has the taint team=b:NoSchedule)",
             FITS,
         ),
     ),

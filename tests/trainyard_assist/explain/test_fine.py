@@ -120,8 +120,8 @@ FINE = {
         ),
         State.RUNNING,
         "runs: 2 of 2 pods are ready; silent for 11 min: no output and no CPU of any rank since 11:48 UTC. "
-        "kubectl exec -n team tj-node-0-0-x -c node -- sh -c 'kill -USR1 7 8' has the ranks there print "
-        "where they are, into its log",
+        "kubectl exec -n team tj-node-0-0-x -c node -- sh -c 'kill -USR1 7 8' makes each rank of this pod "
+        "print its Python stack to the log",
     ),
     "so many of them that not all were looked at": (
         seen(
@@ -130,8 +130,8 @@ FINE = {
         ),
         State.RUNNING,
         "runs: 2 of 2 pods are ready; silent for 12 min: no output and no CPU of any rank of 1 of 2 pods "
-        "since 11:48 UTC. kubectl exec -n team tj-node-0-0-x -c node -- sh -c 'kill -USR1 7' has the ranks "
-        "there print where they are, into its log",
+        "since 11:48 UTC. kubectl exec -n team tj-node-0-0-x -c node -- sh -c 'kill -USR1 7' makes each "
+        "rank of this pod print its Python stack to the log",
     ),
     "an initializer that fetches": (
         seen(

@@ -48,6 +48,7 @@ def _goes_with_it(observation: Observation) -> str:
     if not lost:
         return ""
     return (
-        f"Deleting this one deletes its volume ({lost}) and the checkpoints on it: use another name, and "
-        "delete this one when they are copied or no longer needed"
+        f"If you delete this TrainJob, its volume ({lost}) and the checkpoints on it are deleted too. Use "
+        "another name for the new TrainJob, and delete this one when you have copied the checkpoints or no "
+        "longer need them"
     )

@@ -70,8 +70,8 @@ def _resource(resource: str, pod: Json, nodes: Sequence[Json]) -> str:
         return f"{sentence}, and no node has more than {has(largest)}"
     open_to_it = [node for node in selected(pod, nodes) if not _repelling_taints(node, pod)]
     if any(has(node).nano >= request.nano for node in open_to_it):
-        return f"{sentence}, which others use"
-    return f"{sentence}, and may not run on nodes that have so much: {_barrier(largest, pod)}"
+        return f"{sentence}, which other pods use"
+    return f"{sentence}, and cannot run on nodes that have enough of it: {_barrier(largest, pod)}"
 
 
 def _repelling_taints(node: Json, pod: Json) -> list[Json]:

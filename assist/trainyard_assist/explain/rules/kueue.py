@@ -32,8 +32,8 @@ _PATIENCE: Final = 5.0
 _EVALUATING: Final = 3.0
 """Seconds in which Kueue looks at a new Workload for the first time."""
 _AS_FIRST: Final = (
-    "none is before it: it starts when enough of the jobs that use the quota have ended. To start sooner, "
-    "ask for less, or ask the platform team to raise the quota behind LocalQueue {queue}"
+    "no job is before it: it starts when enough of the jobs that use the quota have ended. To start sooner, "
+    "request fewer resources, or ask the platform team for more quota for LocalQueue {queue}"
 )
 """The next step of what is first in its queue."""
 _PREEMPTOR: Final = re.compile(r"a workload \(UID: [^,()]*, JobUID: ([0-9a-f-]{36})\)")
@@ -99,7 +99,7 @@ def gated(observation: Observation) -> Finding | None:
     workload = waiting(observation)
     if workload is None or not (gates := read.gates(observation)):
         return None
-    message = "it may not be admitted yet"
+    message = "Kueue is not allowed to admit it yet"
     return finding_of(observation, Reason.GATED, _ref(workload), message, gates=text.listed(gates))
 
 
@@ -181,8 +181,8 @@ def quota_short(observation: Observation) -> Finding | None:
 
 def _where(observation: Observation, place: QueuePlace) -> str:
     """Its place in the queue, who is before it, and for whom it waits."""
-    sentence = f"it is number {place.position} in {place.queue}"
-    sentence += " of those that can be seen" if place.partial else ""
+    visible = "of the visible jobs " if place.partial else ""
+    sentence = f"it is number {place.position} {visible}in {place.queue}"
     if place.before:
         sentence += f", behind {_first_of(place.before, place.position - 1)}"
     if place.holders:
@@ -192,8 +192,8 @@ def _where(observation: Observation, place: QueuePlace) -> str:
         ]
         sentence += f", and waits for {_first_of(holders, len(holders))}"
         unseen = place.only_own and not place.partial  # else it is said already
-        return sentence + ("; the jobs of other namespaces you may not see" if unseen else "")
-    return sentence + (", and waits for jobs that you may not see" if place.only_own else "")
+        return sentence + ("; you are not allowed to see the jobs of other namespaces" if unseen else "")
+    return sentence + (", and waits for jobs that you are not allowed to see" if place.only_own else "")
 
 
 def _first_of(words: Sequence[str], total: int) -> str:

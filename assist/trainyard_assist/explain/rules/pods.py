@@ -54,7 +54,7 @@ def image_not_pulled(observation: Observation) -> Finding | None:
             image = read.text(status, "image")
             message = f"image {image} cannot be pulled: {_reason(status)}: {_message(status)}"
             if image.startswith(_OF_A_SANDBOX):
-                message += ". On a sandbox, `trainyard sandbox up --with all` brings it"
+                message += ". On a sandbox, `trainyard sandbox up --with all` adds it"
             return _about_pod(
                 observation,
                 Reason.IMAGE_NOT_PULLED,

@@ -70,8 +70,8 @@ def _left(
 ) -> Finding:
     message = (
         f"{'nodes' if len(gone) > 1 else 'node'} {text.listed(gone)} of {read.ranks(job)} ended with exit "
-        f"code 0 {text.duration(seconds)} ago, and {len(others)} still run: if they wait for what has "
-        "ended, they wait forever"
+        f"code 0 {text.duration(seconds)} ago, and {len(others)} still run: if they wait for a node "
+        "that has ended, they wait forever"
     )
     waits = others[0]
     first = next(iter(read.objects(waits, "spec", "containers")), None)
@@ -105,7 +105,7 @@ def _not_ready(observation: Observation, pod: Json) -> str:
     age = read.age(observation, pod)
     if read.is_ready(pod) or (not events and age < _SLOW):
         return ""
-    why = read.text(events[-1], "message") if events else f"no event says why after {text.duration(age)}"
+    why = read.text(events[-1], "message") if events else f"no event explains it after {text.duration(age)}"
     return f"is {read.text(pod, 'status', 'phase')} and not Ready: {why}"
 
 

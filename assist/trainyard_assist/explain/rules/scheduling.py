@@ -26,14 +26,14 @@ def node_lost(observation: Observation) -> Finding | None:
             continue
         node = nodes.get(name)
         if node is None:
-            message = "it is gone"
+            message = "it no longer exists"
         elif not read.holds(node, "Ready"):
             ready = read.condition(node, "Ready")
             message = f"it is not Ready: {read.text(ready, 'reason')}: {read.text(ready, 'message')}"
         else:
             continue
         there = [p for p in _unfinished(observation) if read.text(p, "spec", "nodeName") == name]
-        message = f"{message}; on it: {text.listed(map(read.name, there))}"
+        message = f"{message}; pods on it: {text.listed(map(read.name, there))}"
         return finding_of(
             observation, Reason.NODE_LOST, Ref("Node", name), message, pods=there, node=f"Node {name}"
         )
@@ -110,7 +110,7 @@ def no_device(observation: Observation) -> Finding | None:
         nodes = fit.selected(pod, observation.nodes)
         for resource in fit.devices(_unscheduled(pod)):
             if nodes and not any(fit.offers(node, resource) for node in nodes):
-                message = f"it asks for {resource}, which {_none_of(nodes)}"
+                message = f"it asks for {resource}, but {_none_of(nodes)}"
                 held = [p for p in _without_node(observation) if resource in fit.devices(_unscheduled(p))]
                 about = read.ref(pod, "Pod")
                 return finding_of(observation, Reason.NO_DEVICE, about, message, pods=held, resource=resource)
@@ -147,8 +147,8 @@ def claims_of(pod: Json) -> Iterator[str]:
 
 def _none_of(nodes: list[Json]) -> str:
     if len(nodes) > 1:
-        return f"none of the {len(nodes)} nodes that it may run on offers"
-    return f"node {read.name(nodes[0])}, the only one that it may run on, does not offer"
+        return f"none of the {len(nodes)} nodes on which it can run offers it"
+    return f"node {read.name(nodes[0])}, the only one on which it can run, does not offer it"
 
 
 def _without_node(observation: Observation) -> list[Json]:

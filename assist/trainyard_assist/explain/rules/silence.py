@@ -56,5 +56,5 @@ def notice(observation: Observation) -> str:
         f"; silent for {text.duration(read.since(observation, since))}: no output and no CPU of {whose} "
         f"since {since:%H:%M} UTC. "
         f"kubectl exec -n {read.namespace(observation)} {first.pod} -c {names.NODE} -- "
-        f"sh -c 'kill -USR1 {first.pids}' has the ranks there print where they are, into its log"
+        f"sh -c 'kill -USR1 {first.pids}' makes each rank of this pod print its Python stack to the log"
     )

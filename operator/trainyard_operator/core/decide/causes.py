@@ -22,30 +22,32 @@ _LONGEST_NAME: Final = 63
 _KUEUE_SAYS: Final = "Kueue says: "
 
 _NEXT_STEPS: Final[Mapping[str, str]] = {
-    Reason.JOBSET_CONFLICT: "delete it, or create the TrainJob again under another name",
+    Reason.JOBSET_CONFLICT: "delete that object, or create the TrainJob again under another name",
     Reason.JOBSET_REJECTED: "correct the runtime or the TrainJob's runtimePatches",
     Reason.FORBIDDEN: "have the platform team grant the operator the permission that the message names",
     Reason.QUOTA_EXCEEDED: "wait for other jobs to end, or have the namespace's ResourceQuota raised",
 }
 MEND_CONTENT: Final = (
-    "have the runtime or the policy that refuses it corrected, and the TrainJob continues by itself, "
-    "or create it again without what the message names"
+    "have the runtime or the policy corrected: the TrainJob then continues by itself. Otherwise, create it "
+    "again without the settings that the message names"
 )
 """The next step where Jobs or pods are refused of a job that has never run."""
 _HAS_RUN: Final = (
-    "have the policy that refuses it corrected, or create the TrainJob again, "
-    "since one that has run keeps its runtime"
+    "have the policy corrected, or create the TrainJob again: changes of the runtime have no effect on a "
+    "TrainJob that has run"
 )
 AFTER_THE_SAME_FAILURE: Final = (
-    "correct what failed and create the TrainJob again, or, to retry it after any failure, "
-    f"create it with the annotation {names.MAX_RESTARTS_ANNOTATION}"
+    "correct the cause of the failure, and create the TrainJob again. With the annotation "
+    f"{names.MAX_RESTARTS_ANNOTATION}, the operator retries a TrainJob even after the same failure"
 )
 """The next step where two attempts failed alike."""
-_OVER_QUOTA: Final = "wait for other jobs to end, ask for less, or have the namespace's ResourceQuota raised"
+_OVER_QUOTA: Final = (
+    "wait for other jobs to end, request fewer resources, or have the namespace's ResourceQuota raised"
+)
 NO_SUCH_QUEUE: Final = (
     f"correct the label {names.QUEUE_LABEL}, or ask the platform team for a queue in this namespace"
 )
-TOO_MUCH: Final = "ask for less, use another queue, or ask the platform team for more quota"
+TOO_MUCH: Final = "request fewer resources, use another queue, or ask the platform team for more quota"
 """The next steps where a queue will never admit a job."""
 _SERVED_BY: Final = {
     "jobsets.jobset.x-k8s.io": "JobSet",
@@ -103,7 +105,7 @@ def foreign(kind: str, name: str) -> Cause:
 def rejected(rejection: Rejection) -> Cause:
     """The API server rejects a write."""
     if rejection.reason == Reason.CRD_MISSING:
-        provider = _SERVED_BY.get(rejection.resource, "what serves it")
+        provider = _SERVED_BY.get(rejection.resource, "the component that serves it")
         step = f"install {provider}, or have the platform team do so"
     else:
         step = _NEXT_STEPS.get(rejection.reason, "see the operator's log")
@@ -175,7 +177,7 @@ def undone(manifest: Json, other: str, seconds: float) -> EventNote:
     """The Event about an object that somebody keeps changing back; `other` is their manager, or empty."""
     title = f"{manifest['kind']} {manifest['metadata']['name']}"
     message = f"{other or 'another client'} keeps changing {title} back; the next write is in {seconds:.0f} s"
-    step = "have the platform team find out what that is, and end it"
+    step = "have the platform team find and stop this client"
     return EventNote("Warning", Reason.WRITE_UNDONE, with_step(message, step))
 
 

@@ -52,9 +52,11 @@ REASONS: Final = frozenset(
 _STARTS_WITH: Final[Mapping[str, str]] = {
     Reason.IMAGE_NOT_PULLED: "correct the image, or give the pods a pull secret for its registry",
     Reason.SECRET_MISSING: "create the Secret, or correct its name",
-    Reason.CONFIG_MISSING: "create what the message names, or correct the name",
-    Reason.VOLUME_NOT_MOUNTED: "correct what the message names, or ask the platform team about the storage",
-    Reason.CANNOT_START: "correct command, working directory or mounts of the container",
+    Reason.CONFIG_MISSING: "create the object or key that the message names, or correct its name",
+    Reason.VOLUME_NOT_MOUNTED: (
+        "correct the volume that the message names, or have the platform team check the storage"
+    ),
+    Reason.CANNOT_START: "correct the command, the working directory or the mounts of the container",
 }
 """The next step where a pod does not start on its node."""
 PATIENCE: Final = timedelta(seconds=20)
