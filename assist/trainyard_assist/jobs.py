@@ -99,21 +99,22 @@ def row(trainjob: Json, workload: Json | None = None, place: QueuePlace | None =
 
 
 def rows(
-    trainjobs: Iterable[Json], workloads: Iterable[Json] = (), places: Mapping[Key, QueuePlace] = {}
+    trainjobs: Iterable[tuple[Json, Row]],
+    workloads: Iterable[Json] = (),
+    places: Mapping[Key, QueuePlace] = {},
 ) -> list[Row]:
     """The row of each: what runs, the oldest first; what waits, by its place; what has ended, the last first.
 
     Args:
-        trainjobs: In any order.
+        trainjobs: In any order, each with the row that it has without a Workload.
         workloads: Those of their namespaces, and perhaps others.
         places: Where Workloads wait.
     """
     own = current(workloads)
     listed = []
-    for trainjob in trainjobs:
-        workload = own.get(_key(trainjob))
-        place = None if workload is None else places.get(_key(workload))
-        listed.append(row(trainjob, workload, place))
+    for trainjob, bare in trainjobs:
+        workload = own.get((bare.namespace, bare.name))
+        listed.append(bare if workload is None else row(trainjob, workload, places.get(_key(workload))))
     return sorted(listed, key=_order)
 
 

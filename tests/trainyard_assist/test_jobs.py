@@ -156,7 +156,7 @@ def test_what_runs_comes_first_then_what_waits_by_its_place_then_what_has_ended(
         for namespace in ("team", "more")
     ]
     places = counted_places(waiting, queues, partial=False)
-    listed = rows(jobs, waiting, places)
+    listed = rows([(job, row(job)) for job in jobs], waiting, places)
     assert [found.name for found in listed] == [
         "old",
         "young",
@@ -200,9 +200,11 @@ def test_a_workload_that_has_finished_or_of_another_kind_is_nobodys() -> None:
     finished = workload("tj", conditions=[condition("Finished")])
     batch = workload("tj")
     batch["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "tj"}]
-    assert rows(
-        [trainjob(state="Queued")], [finished, batch], {("team", "jobset-tj"): QueuePlace(1, "q")}
-    ) == [Row(namespace="team", name="tj", state="Queued", created=at(10))]
+    queued = trainjob(state="Queued")
+    place = {("team", "jobset-tj"): QueuePlace(1, "q")}
+    assert rows([(queued, row(queued))], [finished, batch], place) == [
+        Row(namespace="team", name="tj", state="Queued", created=at(10))
+    ]
 
 
 def test_a_trainjob_of_which_everything_is_missing_has_a_row() -> None:

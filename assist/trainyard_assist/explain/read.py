@@ -21,7 +21,8 @@ _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 def at(value: Any, *path: str) -> Any:
     """The value at the path of keys; None if there is none."""
     for key in path:
-        if not isinstance(value, Mapping):
+        # A dict, as nearly everything here is, needs no question to an abstract class.
+        if type(value) is not dict and not isinstance(value, Mapping):
             return None
         value = value.get(key)
     return value

@@ -182,10 +182,13 @@ async def look(client: Client, namespace: str | None, chosen: Callable[[jobs.Row
             raise
         elsewhere = "of all namespaces; name one of yours with -n" if namespace is None else f"of {namespace}"
         raise UserError(f"you are not allowed to list the TrainJobs {elsewhere}") from error
-    wanted = {(row.namespace, row.name): row for row in map(jobs.row, trainjobs) if chosen(row)}
-    trainjobs = [trainjob for trainjob in trainjobs if _key(trainjob) in wanted]
-    workloads, where, unseen = await _queues(client, namespace, wanted.values())
-    return Seen(jobs.rows(trainjobs, workloads, where), client.time.now(), unseen)
+    pairs = [
+        (trainjob, row)
+        for trainjob, row in zip(trainjobs, map(jobs.row, trainjobs), strict=True)
+        if chosen(row)
+    ]
+    workloads, where, unseen = await _queues(client, namespace, (row for _, row in pairs))
+    return Seen(jobs.rows(pairs, workloads, where), client.time.now(), unseen)
 
 
 async def _queues(
