@@ -244,3 +244,24 @@ def test_a_tenant_is_given_no_namespace_that_another_tool_keeps(
         assert answer.returncode != 0
         assert "refused: Namespace vision already exists, and Helm owns it." in answer.stderr
     assert inside(platform.within("vision")) == set()
+
+
+def test_a_queue_that_has_stayed_is_not_moved_to_another_clusterqueue(
+    platform: Cluster, before: Object, tmp_path: Path
+) -> None:
+    left = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "LocalQueue",
+        "metadata": {"name": "default", "namespace": "vision"},
+        "spec": {"clusterQueue": "team-b"},
+    }
+    platform.apply(left)
+    file = with_vision(platform, tmp_path)
+    for verb in ("preview", "up"):
+        command = ("env", f"PULUMI_OPTION_CONFIG_FILE={file}", "make", verb, "STACK=sandbox")
+        answer = platform.run(*command, check=False)
+        assert answer.returncode != 0
+        assert "refused: LocalQueue/vision/default is in the cluster from before" in answer.stderr
+        assert "field is immutable" in answer.stderr
+        assert "kubectl delete localqueue default -n vision" in answer.stderr
+    assert inside(platform.within("vision")) == {"LocalQueue default"}

@@ -22,6 +22,7 @@ from trainyard_cli.cluster import (
     moves,
     queued_jobs,
     runtime_trials,
+    takeovers,
 )
 from trainyard_cli.commands import drift, rollout, rollout_progress, verify
 from trainyard_cli.files import outcomes
@@ -268,6 +269,32 @@ def test_what_the_cluster_has_already_is_taken_over_and_nobody_asks_unless_such_
     assert "prod: 1 to create, 1 to take over, 1 unchanged\n" in out
     answer(pulumi, *PREVIEW, end(preview=True), update=update)
     assert asked == [Ref("kueue.x-k8s.io/v1beta2", "ClusterQueue", "", "team-a")]
+
+
+@pytest.mark.parametrize("update", [None, UPDATE])
+def test_what_cannot_be_taken_over_is_refused_before_anything_is_changed(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch, update: Any
+) -> None:
+    tried: list[Any] = []
+
+    async def refusals(_: Any, manifests: Any) -> list[str]:
+        tried.extend(manifests)
+        return ["refused: LocalQueue/team-x/default is in the cluster from before"]
+
+    async def look(_: Any, wanted: Any) -> existing.Existing:
+        return existing.Existing(frozenset(wanted), {})
+
+    monkeypatch.setattr(existing, "look", look)
+    monkeypatch.setattr(takeovers, "refusals", refusals)
+    monkeypatch.setattr(connection, "load", lambda *_: Credentials("http://127.0.0.1:1", None))
+    told = change("c", "create", None, annotated(QUEUE, KEPT), planning=True)
+    file = pulumi / "outcome.json"
+    code, _, err = answer(pulumi, *PREVIEW, *told, end(preview=True), update=update, outcome=file)
+    sentence = "refused: LocalQueue/team-x/default is in the cluster from before"
+    assert (code, err) == (1, f"{LOOKING}{sentence}\n")
+    assert tried == [annotated(QUEUE, KEPT)]
+    assert outcomes.read(file, "prod").refusals == (sentence,)
+    assert "up " not in (pulumi / "pulumi.called").read_text()
 
 
 REPLACED = [*change("a", "replace", QUEUE, DRAINED, planning=True), end(preview=True)]

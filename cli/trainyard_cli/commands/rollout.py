@@ -10,6 +10,7 @@ an update that only looks at the cluster again if there is something to change
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import sys
 import time
@@ -28,7 +29,15 @@ from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import CredentialsError
 from trainyard_platform.errors import PlatformError
 
-from ..cluster import connection, existing, foreign_namespaces, moves, queued_jobs, runtime_trials
+from ..cluster import (
+    connection,
+    existing,
+    foreign_namespaces,
+    moves,
+    queued_jobs,
+    runtime_trials,
+    takeovers,
+)
 from ..cluster.workloads import Seen, look
 from ..files import outcomes, rendering, stackfile
 from . import drift, verify
@@ -70,6 +79,7 @@ def run(
     So does what would be replaced and holds jobs or quotas, unless `replace` names it; a
     preview only says it. So does a stack that was rolled out to another cluster than its file names now,
     unless `replace` names the fields that have changed: then the state first gets the new cluster.
+    So does, after the preview, an object that has stayed in the cluster and that the stack cannot take over.
     What a preview comes to is also written to the file `outcome`, as JSON, however it ends.
 
     Raises:
@@ -78,7 +88,7 @@ def run(
     out, err = out or sys.stdout, err or sys.stderr
     allowed = " ".join(replace).split()
     _write(outcome, stack, outcomes.UNFINISHED)
-    move = None
+    move, stuck = None, list[str]()
     try:
         to = _to(stack, kubeconfig, context)
         # In a second, and without the cluster: the policy pack says it after minutes.
@@ -118,9 +128,9 @@ def run(
                 follow = ["up", "--target", move.provider, "--yes", "--skip-preview"]
                 code = pulumi([*follow, *judged], stack, None if verbose else teller, its)
             code = code or pulumi(["preview", "--refresh", *judged], stack, preview, its)
-            if code == 0 and (replaced := replacements.not_allowed(teller.steps, allowed)):
-                print(clean(replacements.refusal(replaced)), file=err)
-                code = REFUSED if change else code
+            if code == 0:
+                stuck = _stuck(teller.steps, stack, kubeconfig, context)
+                code = _conflicts(replacements.not_allowed(teller.steps, allowed), stuck, err, change=change)
             if code == 0 and change:
                 teller.begin(f"Rolling out {stack}{to}")
                 refresh = ["--refresh"] if teller.changing else []
@@ -131,7 +141,7 @@ def run(
         why = f"pulumi cannot be run: {error.strerror}"
         _write(outcome, stack, Outcome(errors=(why,)))
         raise UserError(why) from error
-    _write(outcome, stack, _outcome(teller, code))
+    _write(outcome, stack, _outcome(teller, code, stuck))
     if code or not repair:
         return code
     return drift.run(
@@ -167,11 +177,21 @@ def _write(file: Path | None, stack: str, outcome: Outcome) -> None:
         outcomes.write(file, stack, outcome)
 
 
-def _outcome(teller: Teller, code: int) -> Outcome:
+def _conflicts(replaced: Sequence[str], stuck: Sequence[str], err: TextIO, *, change: bool) -> int:
+    """Print what must not be replaced and what cannot be taken over; returns the exit code."""
+    sentences = [clean(replacements.refusal(replaced)), *stuck] if replaced else stuck
+    err.writelines(f"{sentence}\n" for sentence in sentences)
+    return REFUSED if stuck or (replaced and change) else 0
+
+
+def _outcome(teller: Teller, code: int, stuck: Sequence[str]) -> Outcome:
     """The result of a preview, even if Pulumi has failed without an event."""
-    if code and teller.outcome == Outcome():
+    outcome = teller.outcome
+    if stuck:
+        return dataclasses.replace(outcome, refusals=(*outcome.refusals, *stuck))
+    if code and outcome == Outcome():
         return Outcome(errors=(f"pulumi ended with exit code {code}; its output says why",))
-    return teller.outcome
+    return outcome
 
 
 def _to(stack: str, kubeconfig: str | None, context: str | None) -> str:
@@ -236,6 +256,20 @@ def _taken_over(
     except (CredentialsError, PlatformError) as error:
         return steps, {"which objects exist already": str(error)}
     return list(words.taken_over(steps, there.refs)), there.unseen
+
+
+def _stuck(steps: Sequence[Step], stack: str, kubeconfig: str | None, context: str | None) -> list[str]:
+    """Why objects of the cluster cannot be taken over; what cannot be seen, the plan has said."""
+    candidates = words.may_exist(steps)
+    manifests = [step.after for step in steps if step.op is Op.CREATE and step.ref in candidates]
+    if not manifests:
+        return []
+    try:
+        credentials = connection.of_stack(stackfile.read_as_pulumi(stack).cluster, kubeconfig, context)
+        refused = connection.ask(credentials, "preview", lambda client: takeovers.refusals(client, manifests))
+    except (CredentialsError, ApiError, PlatformError):
+        return []
+    return [clean(sentence) for sentence in refused]
 
 
 def _effects(
