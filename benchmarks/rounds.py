@@ -51,7 +51,7 @@ class Results:
     machine: dict[str, str]
     results: list[Result] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
-    """Why a scenario has no results."""
+    """Why a side of a scenario has no results of a round."""
 
 
 async def measure(
@@ -70,15 +70,14 @@ async def measure(
     results = Results(datetime.now(UTC), quick, machine())
     for scenario in scenarios:
         turns: list[Turn] = []
-        try:
-            for number in range(rounds or (1 if quick else scenario.rounds)):
-                turns += [
-                    await _turn(scenario, side, quick=quick) for side in turned(scenario.everybody, number)
-                ]
-        except BenchmarkError as error:  # what the others have measured is worth keeping
-            results.failed[scenario.name] = str(error)
-            print(f"{scenario.name}: {error}", file=sys.stderr, flush=True)
-        else:
+        for number in range(rounds or (1 if quick else scenario.rounds)):
+            for side in turned(scenario.everybody, number):
+                try:
+                    turns.append(await _turn(scenario, side, quick=quick))
+                except BenchmarkError as error:  # what the others measure is worth keeping
+                    results.failed[f"{scenario.name}, {side.title}"] = str(error)
+                    print(f"{scenario.name}: {side.title}: {error}", file=sys.stderr, flush=True)
+        if turns:
             results.results.append(Result(scenario, tuple(turns)))
         keep(results)
     return results

@@ -162,6 +162,8 @@ class ControlPlane:
             "service-account-signing-key-file": creds.service_accounts.key,
             "audit-policy-file": self.config / "audit-policy.yaml",
             "audit-log-path": self.audit_log,
+            # MB. Whoever reads the log reads one file: the default of 100 moves its past to another.
+            "audit-log-maxsize": "10000",
             "profiling": "false",
             **({} if self.with_node else {"endpoint-reconciler-type": "none"}),
         }
