@@ -67,7 +67,7 @@ class Scene:
             memories=self.memories,
             companions=Companions(client),
             jobs=Jobs(client),
-            refusals=Refusals(client, Jobs(client)),
+            refusals=Refusals(client, Jobs(client), clock=self.clock),
             queues=Queues(client, clock=self.clock),
             events=Events(client, clock=self.clock, now=self.now),
             pods=Pods(client, now=self.now, clock=self.clock),

@@ -68,7 +68,7 @@ def test_json_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_of_a_runtime_that_is_gone_the_jobs_are_listed_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, err = answer(monkeypatch, LLAMA, newest="")
     assert (code, out.splitlines()[1].split()[2]) == (0, "older")
-    assert err == "The runtime plain no longer exists: TrainJobs that have not started are Blocked.\n"
+    assert err == "The runtime plain no longer exists: TrainJobs without a JobSet are Blocked.\n"
 
 
 def test_what_nobody_knows_or_may_see_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,7 @@ def test_before_a_stack_goes_it_is_said_what_goes_what_stays_and_what_becomes_of
         "- 2 ClusterTrainingRuntime, 2 Deployment, 1 Service",
         "    Deployment trainyard-system/trainyard-operator: TrainJobs get no JobSet, no status and no end "
         "by a deadline",
-        "    2 ClusterTrainingRuntime: jobs that have not started wait for them",
+        "    2 ClusterTrainingRuntime: jobs without a JobSet wait for them",
         "= 2 CustomResourceDefinition, 2 Namespace: stay in the cluster, and nothing manages them until the "
         "next up",
         "    2 CustomResourceDefinition: with every TrainJob, JobSet and Workload; their pods run on",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,7 +22,7 @@ from tests.support.core_values import (
     stamp,
     trainjob,
 )
-from tests.support.fake_api import run, status
+from tests.support.fake_api import FakeApi, run, status
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.decide import refusals, revisions
 from trainyard_operator.core.decide.reconcile import reconcile
@@ -39,6 +40,8 @@ from trainyard_operator.core.model import (
     ReplicatedJobStatus,
     Runtime,
 )
+from trainyard_operator.work.jobs import Jobs
+from trainyard_operator.work.refusal_events import AGE, Refusals
 
 JOBS = "/apis/batch/v1/namespaces/team/jobs"
 BAD = replace(PLAIN, changed=at(-60), created=at(-90))
@@ -431,3 +434,31 @@ def test_an_operator_that_may_not_list_events_goes_on_without(caplog: pytest.Log
 
     run(test)
     assert "team/tj: could not read what blocks it: Forbidden" in caplog.text
+
+
+def test_a_list_of_events_serves_all_jobsets_of_a_namespace_for_a_while() -> None:
+    """If JobSet's controller is down, hundreds ask at a time, and each list reads all Events there are."""
+
+    async def test() -> None:
+        api, second = FakeApi(), [0.0]
+        refused = {
+            "involvedObject": {"kind": "JobSet", "uid": "uid-1"},
+            "type": "Warning",
+            "reason": "JobCreationFailed",
+            "message": "no such volume",
+        }
+        api.put(f"{objects.EVENTS}/tj-1.1", refused)
+        jobsets = [jobset(name=f"tj-{number}", uid=f"uid-{number}") for number in range(3)]
+        async with api.client() as client:
+            refusals = Refusals(client, Jobs(client), clock=lambda: second[0])
+
+            async def lists() -> int:
+                answers = await asyncio.gather(*(refusals.of(each) for each in jobsets))
+                assert answers == [(), (Refused(Reason.JOBS_REFUSED, "no such volume"),), ()]
+                return api.requests.count(("GET", objects.EVENTS))
+
+            assert [await lists(), await lists()] == [1, 1]
+            second[0] = AGE
+            assert await lists() == 2
+
+    run(test)

@@ -116,7 +116,7 @@ def _print(jobs: Sequence[Job], newest: str, out: TextIO) -> None:
 
 def _remarks(name: str, jobs: Sequence[Job], newest: str) -> list[str]:
     if not newest:
-        return [f"The runtime {name} no longer exists: TrainJobs that have not started are Blocked."]
+        return [f"The runtime {name} no longer exists: TrainJobs without a JobSet are Blocked."]
     if not any(_content(job, newest) == OLDER for job in jobs):
         return []
     return [

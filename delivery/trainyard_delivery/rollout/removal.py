@@ -25,7 +25,7 @@ WITHOUT: Final = {
 }
 """By the name of a controller's Deployment: what happens without it."""
 _DELETED: Final = {
-    names.CLUSTER_TRAINING_RUNTIME: "jobs that have not started wait for them",
+    names.CLUSTER_TRAINING_RUNTIME: "jobs without a JobSet wait for them",
     "Node": "the pods on them are deleted",
 }
 """By kind: what else follows when its objects are deleted."""

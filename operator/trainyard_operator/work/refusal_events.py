@@ -2,12 +2,19 @@
 
 Called by the controller, for a JobSet that should run but has no running pod. A
 controller that cannot create a Job or a pod says so only in an Event. Nothing is
-watched: a namespace has very many Events, and few of them are needed.
+watched: a namespace has very many Events, and few of them are needed. The API
+server reads all Events of a namespace for each list, so one list serves all
+JobSets of the namespace: if JobSet's controller is down, very many ask at a time.
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 import msgspec
 
@@ -18,6 +25,11 @@ from ..core import model
 from ..core.decide import refusals as core
 from .apply import refusal
 from .jobs import Jobs
+
+AGE: Final = 5.0
+"""Seconds for which a list is good enough: a JobSet is looked at after `core.PATIENCE` without a pod."""
+_OF_JOBS: Final = f"involvedObject.kind=Job,reason={core.JOB_EVENT}"
+_OF_JOBSETS: Final = "involvedObject.kind=JobSet"
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -48,12 +60,24 @@ class _Event(msgspec.Struct, rename="camel"):
 _decoder = msgspec.json.Decoder(_Event)
 
 
-class Refusals:
-    """Looks for what could not be created for a JobSet."""
+@dataclass(slots=True)
+class _Look:
+    """The warnings of a namespace, and when they were read; None: not yet."""
 
-    def __init__(self, client: Client, jobs: Jobs) -> None:
+    at: float = 0.0
+    warnings: list[core.Warned] | None = None
+    reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Refusals:
+    """Looks for what could not be created for a JobSet. Times of `clock` are in seconds."""
+
+    def __init__(self, client: Client, jobs: Jobs, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._jobs = jobs
+        self._clock = clock
+        self._looks: dict[tuple[str, str], _Look] = {}
+        """By namespace and field selector."""
 
     async def of(self, jobset: model.JobSet) -> tuple[model.Refused, ...]:
         """Why the JobSet has no Jobs, or these have no pods; empty if no Event says so.
@@ -62,18 +86,30 @@ class Refusals:
         client's errors for what a retry may fix.
         """
         jobs = await self._jobs.of(jobset)
-        if jobs:
-            events = await self._events(jobset, f"involvedObject.kind=Job,reason={core.JOB_EVENT}")
-            if refused := core.of_jobset(jobset, jobs, events):
-                return refused
-        return core.of_jobset(jobset, (), await self._events(jobset, f"involvedObject.uid={jobset.uid}"))
+        if jobs and (refused := core.of_jobset(jobset, jobs, await self._warnings(jobset, _OF_JOBS))):
+            return refused
+        return core.of_jobset(jobset, (), await self._warnings(jobset, _OF_JOBSETS))
 
-    async def _events(self, jobset: model.JobSet, selector: str) -> list[core.Warned]:
+    async def _warnings(self, jobset: model.JobSet, selector: str) -> list[core.Warned]:
+        """The warnings in the JobSet's namespace, read lately, or now."""
+        now = self._clock()
+        self._looks = {
+            key: look for key, look in self._looks.items() if look.warnings is None or now - look.at < AGE
+        }
+        look = self._looks.setdefault((jobset.namespace, selector), _Look())
+        async with look.reading:
+            if look.warnings is None:
+                look.warnings = await self._list(jobset, selector)
+                look.at = self._clock()
+            return look.warnings
+
+    async def _list(self, jobset: model.JobSet, selector: str) -> list[core.Warned]:
         warnings = []
         params = {"fieldSelector": f"type=Warning,{selector}"}
         try:
             async for page in self._client.list(EVENTS.path(jobset.namespace), params=params):
-                warnings += [_warned(_decoder.decode(raw)) for raw in page.items or ()]
+                events = [_decoder.decode(raw) for raw in page.items or ()]
+                warnings += [_warned(event) for event in events if event.reason in core.EVENTS]
         except ApiError as error:
             raise refusal(error, EVENTS, f"about JobSet {jobset.name}") from error
         return warnings

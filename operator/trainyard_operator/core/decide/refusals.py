@@ -46,6 +46,7 @@ JOBSET_EVENTS: Final = ("JobCreationFailed", "HeadlessServiceCreationFailed", "P
 """Reasons of JobSet's events (0.12) about children that it could not create."""
 JOB_EVENT: Final = "FailedCreate"
 """Reason of a Job's events about pods that could not be created."""
+EVENTS: Final = frozenset({*JOBSET_EVENTS, JOB_EVENT})
 SAID_OF_A_JOB: Final = re.compile(r"^(\(combined from similar events\): )?Error creating: ")
 """Prefix of the cause in such an event; see client-go's EventAggregator."""
 _QUOTED: Final = re.compile(r'"[^"]*"')
