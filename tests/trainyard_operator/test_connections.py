@@ -36,6 +36,7 @@ class Server:
     def __init__(self, bounds: Bounds, tls: ssl.SSLContext | None, shutdown_timeout: float) -> None:
         app = web.Application()
         app.router.add_route("*", "/now", self._now)
+        app.router.add_post("/body", self._body)
         app.router.add_get("/later", self._later)
         app.router.add_get("/much", self._much)
         self.sent = 0
@@ -47,6 +48,10 @@ class Server:
         )
 
     async def _now(self, _: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    async def _body(self, request: web.Request) -> web.Response:
+        await request.read()
         return web.Response(text="ok")
 
     async def _later(self, _: web.Request) -> web.Response:
@@ -218,6 +223,35 @@ def test_a_request_that_is_being_answered_is_never_closed() -> None:
             assert await answer(await server.connect()) == "", "there is no room, and nobody to make any"
             server.go.set()
             assert await asyncio.gather(*waiting) == ["HTTP/1.1 200 OK"] * QUICK.most
+            assert await answer(await server.connect()) == "HTTP/1.1 200 OK"
+
+    run(test)
+
+
+def test_those_that_owe_the_rest_of_their_bodies_make_room() -> None:
+    """Their callers have to send more, as those of idle connections have."""
+
+    async def test() -> None:
+        async with serving(PATIENT) as server:
+            for _ in range(3 * PATIENT.most):
+                _, writer = await server.connect("127.0.0.2")
+                writer.write(b"POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbod")
+                await asyncio.sleep(0.01)
+            assert await answer(await server.connect()) == "HTTP/1.1 200 OK"
+            writer.write(b"y")
+            assert b" 200 " in await server.streams[-2][0].readuntil(b"\r\n\r\nok")
+
+    run(test)
+
+
+def test_a_head_of_many_small_headers_is_not_kept() -> None:
+    async def test() -> None:
+        async with serving(PATIENT) as server:
+            stream = await server.connect()
+            stream[1].write(
+                b"GET /now HTTP/1.1\r\nHost: a\r\n" + 100 * (b"X: " + 1000 * b"y" + b"\r\n") + b"\r\n"
+            )
+            assert await is_closed(stream, within=20)
             assert await answer(await server.connect()) == "HTTP/1.1 200 OK"
 
     run(test)

@@ -4,9 +4,9 @@ A server that anybody in the cluster can reach, and that cannot tell who calls
 before it has read a request, must not be filled by callers that only connect.
 So the number of connections has a cap, a request's headers must arrive in
 time, and a server that is full makes room: it closes the connection that has
-been silent for the longest, of the address that holds most of them. The API
-server sends everything from a few addresses, so no address has a cap of its
-own, and a connection whose request is being answered is never closed.
+waited for its caller for the longest, of the address that holds most of them.
+The API server sends everything from a few addresses, so no address has a cap of
+its own, and a connection whose complete request is being answered is never closed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from aiohttp import web
+from aiohttp import StreamReader, web
+
+from .framing import Framing
 
 logger = logging.getLogger(__name__)
 
@@ -161,7 +163,7 @@ class Listener:
 
     def _make_room(self) -> bool:
         """Close a connection that waits for its caller; False if every one is being answered."""
-        waiting = [connection for connection in self._open.values() if not connection.answering]
+        waiting = [connection for connection in self._open.values() if connection.waits]
         if not waiting:
             return False
         held = Counter(connection.peer for connection in waiting)
@@ -178,7 +180,7 @@ class Listener:
         connection = self._open.get(request.protocol)
         if connection is None:
             return cast("web.StreamResponse", await handler(request))
-        connection.answering = True
+        connection.answering, connection.body = True, request.content
         try:
             return cast("web.StreamResponse", await handler(request))
         finally:
@@ -206,8 +208,16 @@ class _Connection(asyncio.Protocol):
         self.between = False
         """Whether it has been answered and nothing has come since."""
         self.answering = False
+        self.body: StreamReader | None = None
+        """Of the request that is being answered."""
+        self._framing = Framing()
         self._clock = clock
         self._accepted = accepted
+
+    @property
+    def waits(self) -> bool:
+        """Whether its caller has to send more."""
+        return not self.answering or (self.body is not None and not self.body.is_eof())
 
     def close(self) -> None:
         """Close it without an answer: its caller may not be listening."""
@@ -219,7 +229,8 @@ class _Connection(asyncio.Protocol):
                 self._accepted.shutdown(socket.SHUT_RDWR)  # ends the handshake
 
     def answered(self) -> None:
-        self.answering = False
+        self.answering, self.body = False, None
+        self._framing.answered()
         self.between = True
         self.since = self._clock()
 
@@ -232,7 +243,10 @@ class _Connection(asyncio.Protocol):
         if self.between and not self.answering:
             self.between = False
             self.since = self._clock()
-        self.inner.data_received(data)
+        if self._framing.takes(data):
+            self.inner.data_received(data)
+        else:
+            self.close()
 
     def eof_received(self) -> bool | None:
         return self.inner.eof_received()
