@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import yaml
+from yarl import URL
 
 from trainyard_api import names
 from trainyard_api.errors import UserError
@@ -207,10 +208,15 @@ class Credentials:
             force_close=not self.keep_alive,
         )
 
+        origin = URL(self.server).origin()
+
         async def authenticate(
             request: aiohttp.ClientRequest,
             handler: Callable[[aiohttp.ClientRequest], Awaitable[aiohttp.ClientResponse]],
         ) -> aiohttp.ClientResponse:
+            # aiohttp follows a redirect by a request of its own, which passes here too.
+            if (to := request.url.origin()) != origin:
+                raise aiohttp.ClientError(f"redirected to {to}, which is not the API server")
             source = self.token_source
             token = self.token if source is None else source.token()
             _authorize(request, token)
@@ -253,7 +259,9 @@ def _authorize(request: aiohttp.ClientRequest, token: str | None) -> None:
 def load(
     kubeconfig: str | None = None, context: str | None = None, run_plugin: RunPlugin | None = None
 ) -> Credentials:
-    """Find credentials: the given kubeconfig, else $KUBECONFIG, else in-cluster, else ~/.kube/config.
+    """Find credentials: the given kubeconfig, else $KUBECONFIG, else ~/.kube/config, else in-cluster.
+
+    The order is kubectl's and Pulumi's, so that all of them reach the same cluster.
 
     Args:
         kubeconfig: The file to read.
@@ -269,14 +277,15 @@ def load(
     if env := os.environ.get("KUBECONFIG"):
         paths = [Path(p).expanduser() for p in env.split(os.pathsep) if p]
         return from_kubeconfig(paths, context, run_plugin)
+    # Path.expanduser() fails where a pod's user has no home.
+    default = Path(os.path.expanduser("~/.kube/config"))
+    if _may_exist(default):
+        return from_kubeconfig([default], context, run_plugin)
     if os.environ.get("KUBERNETES_SERVICE_HOST") and context is None:
         return in_cluster()
-    default = Path("~/.kube/config").expanduser()
-    if not default.exists():
-        raise NoKubeconfigError(
-            "no kubeconfig: pass --kubeconfig, set KUBECONFIG, or run in a pod with a service account"
-        )
-    return from_kubeconfig([default], context, run_plugin)
+    raise NoKubeconfigError(
+        "no kubeconfig: pass --kubeconfig, set KUBECONFIG, or run in a pod with a service account"
+    )
 
 
 def in_cluster(folder: Path = SERVICE_ACCOUNT) -> Credentials:
@@ -306,6 +315,14 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT) -> Credentials:
     )
 
 
+def _may_exist(path: Path) -> bool:
+    """Whether it exists, or nobody may look: whoever reads it then says so."""
+    try:
+        return path.exists()
+    except PermissionError:
+        return True
+
+
 def from_kubeconfig(
     paths: list[Path], context: str | None = None, run_plugin: RunPlugin | None = None
 ) -> Credentials:
@@ -316,7 +333,7 @@ def from_kubeconfig(
         "users": {},
     }
     current = context
-    present = [path for path in paths if path.exists()] or paths[:1]
+    present = [path for path in paths if _may_exist(path)] or paths[:1]
     for path in present:
         document = _document(path)
         current = current or document.get("current-context")

@@ -297,6 +297,49 @@ def test_sessions_do_not_ask_for_compression() -> None:
     run(test)
 
 
+def test_no_credentials_go_where_the_api_server_redirects_to() -> None:
+    requests: list[web.Request] = []
+
+    async def elsewhere(request: web.Request) -> web.Response:
+        requests.append(request)
+        return web.Response()
+
+    async def test() -> None:
+        other = web.Application()
+        other.router.add_get("/login", elsewhere)
+        async with TestServer(other) as login:
+            app = web.Application()
+
+            async def redirect(_: web.Request) -> web.Response:
+                raise web.HTTPFound(login.make_url("/login"))
+
+            app.router.add_get("/exec", redirect)
+            async with TestServer(app) as server:
+                url = str(server.make_url("")).rstrip("/")
+                async with Client(Credentials(server=url, tls=None, token="secret")) as client:
+                    with pytest.raises(
+                        RetriableError, match=r"redirected to http://127\.0\.0\.1:[0-9]+, which is"
+                    ):
+                        async with client.websocket("/exec", params={}, protocols=("x",)):
+                            pass
+
+    run(test)
+    assert requests == []
+
+
+@pytest.mark.parametrize("context", [None, "here"])
+def test_in_a_pod_a_kubeconfig_leads_to_the_cluster_that_kubectl_and_pulumi_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, context: str | None
+) -> None:
+    (tmp_path / ".kube").mkdir()
+    kubeconfig(tmp_path).rename(tmp_path / ".kube" / "config")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    loaded = credentials.load(context=context)
+    assert loaded.source == f"kubeconfig {tmp_path}/.kube/config, context 'here'"
+
+
 def served(tmp_path: Path, name: str) -> tuple[bytes, ssl.SSLContext]:
     """An authority, and a server's context with a certificate of it."""
     issued = certificates.issue([name], datetime.now(UTC))
