@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -67,6 +69,13 @@ def test_of_each_attempt_the_pod_that_failed_first_is_kept(ends: list[PodEnd], f
     assert [one["index"] for one in attempts.with_ends((), ends[::-1])] == [first]
     one_by_one = attempts.with_ends(attempts.with_ends((), ends[:1]), ends[1:])
     assert [one["index"] for one in one_by_one] == [first]
+
+
+def test_times_near_the_end_of_all_years_can_be_compared() -> None:
+    last = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    told, lost = end(0, 2, exit_code=143), replace(end(1, 2, lost_others=True), at=last)
+    assert attempts.is_before(told, lost)
+    assert not attempts.is_before(lost, told)
 
 
 def test_an_attempt_is_kept_whole() -> None:

@@ -149,6 +149,47 @@ def test_an_object_that_cannot_be_read_hides_no_other() -> None:
     run(test)
 
 
+def test_no_error_at_an_object_hides_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may create one must not stop what waits for all."""
+
+    def decode(sink: JobSetSink, raw: msgspec.Raw | bytes) -> Any:
+        key, value = decode_as_ever(sink, raw)
+        if key.name == "bad":
+            raise OverflowError("date value out of range")
+        return key, value
+
+    decode_as_ever = JobSetSink.decode
+    monkeypatch.setattr(JobSetSink, "decode", decode)
+
+    async def test() -> None:
+        api = FakeApi()
+        for name in ("bad", "good"):
+            api.put(f"{objects.JOBSETS}/{name}", objects.jobset(name))
+        async with following(api) as followed:
+            await eventually(lambda: followed.states == [State.SYNCED])
+            api.put(f"{objects.JOBSETS}/bad", objects.jobset("bad"))
+            api.put(f"{objects.JOBSETS}/later", objects.jobset("later"))
+            await eventually(lambda: followed.names() == {"good", "later"})
+            assert (followed.informer.undecodable, followed.informer.restarts) == (2, 0)
+
+    run(test)
+
+
+def test_an_unexpected_error_is_a_problem_that_others_see(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader waits for what is failed no longer than until there is a problem."""
+
+    def replace(*_: Any) -> None:
+        raise OverflowError("date value out of range")
+
+    monkeypatch.setattr(JobSetSink, "replace", replace)
+
+    async def test() -> None:
+        async with following(FakeApi()) as followed:
+            await eventually(lambda: followed.informer.problem == "OverflowError('date value out of range')")
+
+    run(test)
+
+
 def test_a_silent_stream_is_opened_again() -> None:
     async def test() -> None:
         api = FakeApi()

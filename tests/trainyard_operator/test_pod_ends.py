@@ -207,6 +207,20 @@ def test_many_attempts_take_little_room() -> None:
     assert [one.attempt for one in found] == [0, *range(93, 100)]
 
 
+def test_a_pod_that_cannot_be_noted_hides_no_other() -> None:
+    cache = Cache()
+    cache.trainjobs.observe(KEY, trainjob())
+    ends = PodEnds(cache)
+
+    def failed(_: Key, __: str, end: PodEnd) -> None:
+        if end.pod == "bad":
+            raise OverflowError
+
+    ends.failed = failed
+    ends.replace(dict(ends.decode(msgspec.json.encode(pod(name))) for name in ("bad", "good")), 1)
+    assert [noted.pod for noted in ends.of(jobset())] == ["good"]
+
+
 def test_pods_of_no_trainjob_and_of_one_that_has_ended_are_not_noted() -> None:
     cache = Cache()
     woken: list[Key] = []
@@ -244,6 +258,14 @@ def test_who_failed_when_and_how_is_what_the_program_itself_has_told() -> None:
     ]
     killed = pod(containers={"node": {**KILLED, "message": told}})
     assert noted(killed) == [end(exit_code=137, signal="SIGKILL", reason="OOMKilled", at=at(4), message=told)]
+
+
+def test_a_grace_period_of_many_centuries_is_none() -> None:
+    deleted = pod(containers={}, deleted=9)
+    deleted["metadata"]["deletionGracePeriodSeconds"] = 2**62
+    assert noted(deleted, restarts=1) == [
+        end(container="", exit_code=0, reason="Deleted", at=at(39), message="")
+    ]
 
 
 def test_what_no_controller_writes_is_no_number() -> None:

@@ -27,6 +27,7 @@ AT = datetime(2026, 1, 1, 12, 0, 4, 250000, UTC)
         ("ValueError: no\n", None),
         ("failed at 2026-13-01T12:00:04+00:00 with exit code 1", None),
         ("failed at 0001-01-01T00:00:00+14:00 with exit code 1", None),
+        ("lost others at 9999-12-31T23:59:59+00:00 with exit code 1", None),
         ("rank 99999999999 failed at 2026-01-01T12:00:04+00:00 with exit code 1", None),
     ],
 )

@@ -191,7 +191,8 @@ class Informer(Generic[K, V]):
                     continue
                 self._complain(error)
                 self._resume = None
-            except Exception:
+            except Exception as error:
+                self.problem = repr(error)
                 logger.exception("%s: unexpected error, listing again", self.name)
                 self._resume = None
             self.restarts += 1
@@ -300,12 +301,12 @@ class Informer(Generic[K, V]):
 
     @contextlib.contextmanager
     def _guarded(self, place: str) -> Iterator[None]:
-        """One object that cannot be read must not hide the others."""
+        """One object that cannot be read must not hide the others, whatever its owner has written into it."""
         try:
             yield
-        except (msgspec.DecodeError, ValueError, KeyError, TypeError) as error:
+        except Exception as error:
             self.undecodable += 1
-            logger.error("%s %s: not readable: %s", self.name, place, error)
+            logger.error("%s %s: not readable: %r", self.name, place, error)
 
 
 def _watch_error(raw: msgspec.Raw) -> ApiError:

@@ -7,6 +7,7 @@ or is gone.
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -20,6 +21,8 @@ from ..core import model
 from ..core.status import attempts, termination_message
 from .cache import Cache, Key
 from .informer import State
+
+logger = logging.getLogger(__name__)
 
 FAILED: Final = "status.phase=Failed"
 """Field selector of what is followed."""
@@ -163,9 +166,12 @@ class PodEnds:
         """See `Informed`: what is known of a pod outlives it."""
 
     def replace(self, objects: dict[Key, Found], at: int) -> None:
-        """See `Informed`."""
+        """See `Informed`. A leader waits for all of them: none may keep it from its work."""
         for key, value in objects.items():
-            self.upsert(key, value)
+            try:
+                self.upsert(key, value)
+            except Exception:
+                logger.exception("pod %s: how it failed is not noted", key)
 
     def progress(self, at: int) -> None:
         """See `Informed`."""
@@ -261,7 +267,10 @@ def _deleted_at(pod: _Pod) -> datetime | None:
     """When somebody deleted it; None if nobody did."""
     if pod.metadata.deletion_timestamp is None:
         return None
-    return pod.metadata.deletion_timestamp - timedelta(seconds=pod.metadata.deletion_grace_period_seconds)
+    try:
+        return pod.metadata.deletion_timestamp - timedelta(seconds=pod.metadata.deletion_grace_period_seconds)
+    except OverflowError:  # a grace period of many centuries
+        return pod.metadata.deletion_timestamp
 
 
 def _signal(number: int) -> str:

@@ -167,7 +167,8 @@ def is_before(end: PodEnd, other: PodEnd) -> bool:
 def _is_before(attempt: Json, other: Json) -> bool:
     """By `order`, unless the one was told to end well after the other had lost others: because of it."""
     if _is_told_to_end(attempt) and other.get("lostOthers"):
-        return _failed_at(attempt) <= _failed_at(other) + _SKEW
+        # A difference: near the year 9999, nothing can be added to a time.
+        return _failed_at(attempt) - _failed_at(other) <= _SKEW
     if _is_told_to_end(other) and attempt.get("lostOthers"):
         return not _is_before(other, attempt)
     return _order(attempt) < _order(other)

@@ -21,6 +21,8 @@ TERMINATED: Final = 143
 """Exit code of a process that SIGTERM ended."""
 _LAUNCHERS: Final = (1, 42, TERMINATED)
 """Exit codes of a launcher one of whose ranks left such a line; with any other, an earlier one left it."""
+_YEARS: Final = range(2000, 3000)
+"""Of the time in such a line, which anybody can write."""
 _SHORT: Final = 300
 """Characters of a line, and of a place."""
 _FRAME: Final = re.compile(r'  File "(?P<file>[^"<]+)", line (?P<line>\d{1,9})')
@@ -73,6 +75,8 @@ def of(exit_code: int, message: str) -> LastWords | None:
     try:
         at = datetime.fromisoformat(match["at"])
     except ValueError:
+        return None
+    if at.year not in _YEARS:
         return None
     return LastWords(at, code, match["did"] != "failed", output, rank)
 
