@@ -89,9 +89,9 @@ def rendered(suspend=False, revision=REVISION, built_as="2"):
     return manifest
 
 
-def suspended_after(ran):
+def suspended_after(ran, suspend=True):
     """The suspended JobSet, with the note of the manifest that ran and the stamp on its pods."""
-    manifest = rendered(suspend=True)
+    manifest = rendered(suspend=suspend)
     jobs = manifest["spec"]["replicatedJobs"]
     stamp_of_pods = {"trainyard.dev/placement": revisions.digest(jobs)}
     jobs[0]["template"]["spec"]["template"]["metadata"] = {"annotations": stamp_of_pods}
@@ -276,6 +276,18 @@ CASES = [
         "resuming updates the JobSet and turns the condition",
         observed(trainjob(status={"conditions": [suspended(1)]}), in_sync(suspend=True), RECORDED),
         Plan(writes=(Update(rendered(), "js-uid", "9"),), status={"conditions": [resumed(5)]}),
+    ),
+    Case(
+        "resuming a job that has run keeps the note of that",
+        observed(
+            trainjob(status={"conditions": [suspended(1)]}),
+            jobset(suspend=True, annotations=suspended_after(annotations())["metadata"]["annotations"]),
+            RECORDED,
+        ),
+        Plan(
+            writes=(Update(suspended_after(annotations(), suspend=False), "js-uid", "9"),),
+            status={"conditions": [resumed(5)]},
+        ),
     ),
     Case(
         "a suspended pair that agrees is not written again",

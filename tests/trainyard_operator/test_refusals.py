@@ -221,6 +221,7 @@ def test_a_jobset_of_trainers_own_controller_stays() -> None:
             PODS,
             id="it was suspended meanwhile",
         ),
+        pytest.param({"queue": "gpus", "generation": 4}, PODS, id="its queue suspended it meanwhile"),
         pytest.param({}, replace(PODS, first=at(500)), id="its pods were refused later than at the start"),
         pytest.param({}, replace(PODS, started=None), id="nobody knows when it started"),
     ],
@@ -235,6 +236,11 @@ def test_what_may_have_run_keeps_its_runtime_and_says_so(fields: dict[str, Any],
         f"{MESSAGE}; have the policy corrected, or create the TrainJob again: "
         "changes of the runtime have no effect on a TrainJob that has run"
     )
+
+
+def test_what_its_queue_has_resumed_once_has_not_run() -> None:
+    there = looked(started(blocked(), queue="gpus", generation=2), PODS)
+    assert reconcile(there, at(70)).writes == (DELETION,)
 
 
 def test_that_it_never_ran_is_known_from_the_condition_where_the_events_are_gone() -> None:

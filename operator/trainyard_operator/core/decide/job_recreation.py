@@ -15,8 +15,9 @@ a JobSet that has run, and is to be resumed as something else,
 Each step is decided on what exists, so it does not matter where an operator is
 killed. The controller may create a Job from an older template that it has
 cached; the stamp shows it, and the Job is deleted again. What ran is noted on
-the JobSet when it is suspended: a job that comes back as it was, to the same
-flavor, keeps its Jobs, and they are not read.
+the JobSet when it is suspended, and stays there: a job that comes back as it
+was, to the same flavor, keeps its Jobs, and they are not read; and `refusals`
+knows for good that the job has run.
 
 The JobSet itself is never deleted: its own volumes would be deleted with it. Pure.
 """
@@ -34,7 +35,7 @@ from . import child_annotations, revisions
 
 
 def over(jobset: JobSet, manifest: Json) -> Json:
-    """The manifest to write over the JobSet: with its stamp, if the JobSet has ever run."""
+    """The manifest to write over the JobSet: stamped, and with a note that it has run, if it ever has."""
     ran = jobset.annotations.get(names.RAN_AS_ANNOTATION)
     if not jobset.suspend:
         ran = child_annotations.digest(jobset.annotations) or "unknown"
@@ -46,9 +47,8 @@ def over(jobset: JobSet, manifest: Json) -> Json:
         templates.with_pod_metadata(job, "annotations", stamp) for job in spec["replicatedJobs"]
     ]
     metadata: Json = manifest["metadata"]
-    if spec["suspend"]:
-        metadata = {**metadata, "annotations": {**metadata["annotations"], names.RAN_AS_ANNOTATION: ran}}
-    return {**manifest, "metadata": metadata, "spec": spec}
+    noted = {**metadata["annotations"], names.RAN_AS_ANNOTATION: ran}
+    return {**manifest, "metadata": {**metadata, "annotations": noted}, "spec": spec}
 
 
 def is_due(jobset: JobSet, manifest: Json) -> bool:

@@ -34,6 +34,8 @@ AT_THE_START: Final = timedelta(seconds=120)
 
 OF_A_JOBSET: Final = frozenset({Reason.JOBS_REFUSED, Reason.PODS_REFUSED, Reason.PODS_OVER_QUOTA})
 """Why an accepted JobSet does not run, as reasons of `Blocked`."""
+_ADMITTED: Final = 2
+"""Generation of a JobSet that was resumed once. Kueue leaves no other trace of a suspension."""
 _OF_CONTENT: Final = OF_A_JOBSET | {
     Reason.JOBSET_REJECTED,
     Reason.RUNTIME_INVALID,
@@ -86,6 +88,8 @@ def has_run(jobset: JobSet, refused: Sequence[Refused], blocked_since: datetime 
     """Whether pods of the JobSet may have run; `blocked_since` is the time of the condition that stands."""
     ended = any(counts.succeeded or counts.failed for counts in jobset.replicated_jobs_status)
     if ended or jobset.restarts or names.RAN_AS_ANNOTATION in jobset.annotations:
+        return True
+    if jobset.queue and jobset.generation > _ADMITTED:
         return True
     return not all(_at_the_start(refusal, blocked_since) for refusal in refused)
 
