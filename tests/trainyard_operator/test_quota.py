@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support import objects
-from tests.support.controller_scene import JOB, JOBSET, Scene, scene
+from tests.support.controller_scene import JOB, JOBSET, KEY, Scene, scene
 from tests.support.core_values import replicated_job, runtime, trainjob
 from tests.support.fake_api import run, status
 from trainyard_api import quantity
@@ -275,12 +275,27 @@ def test_a_job_that_can_never_run_is_blocked_with_kueues_words_until_it_can() ->
     run(test)
 
 
+def test_a_new_leader_says_of_a_job_that_can_never_run_what_was_said_before() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await waits(s, nominal="1")
+            kueue_says(s, TOO_MUCH)
+            await later(s, 10)
+            status = s.api.objects[JOB]["status"]
+            s.memories.forget(KEY)
+            s.see(JOB, "MODIFIED")
+            await later(s, 10)
+            assert s.api.objects[JOB]["status"] == status
+
+    run(test)
+
+
 def test_a_job_that_waits_for_others_costs_one_look_at_the_queues_that_serves_all() -> None:
     async def test() -> None:
         async with scene() as s:
             await waits(s, nominal="128")
             await later(s, 10)
-            await later(s, 20)
+            assert await later(s, 20) == 600.0, "nobody tells when the quota is lowered"
             assert (reads(s), s.conditions()) == (READS, {})
 
     run(test)

@@ -636,6 +636,11 @@ CASES = [
         Plan(requeue_after=2.0),
     ),
     Case(
+        "nor while there is no JobSet: most of the time since its creation it may have waited in its queue",
+        observed(held({"activeDeadlineSeconds": 1}), rt=RECORDED),
+        Plan(writes=(Create(rendered()),)),
+    ),
+    Case(
         "a deadline after no time at all is none",
         observed(trainjob({"activeDeadlineSeconds": 0}, COUNTED.status), in_sync(**RUNS), RECORDED),
         NOTHING,

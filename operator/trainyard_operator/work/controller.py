@@ -205,7 +205,7 @@ class Controller:
         if plan.writes and not await self._is_current(memory, observed):
             self._queue.add(key)
             return None
-        refused = False
+        refused = checked = False
         written = []
         held = memory.undone.wait(plan.writes, self._clock())
         for write in () if held else plan.writes:
@@ -220,6 +220,7 @@ class Controller:
                 break
             memory.wrote(done)
             if not done.changed:
+                checked = checked or done.checked_jobset is not None
                 continue
             written.append(done)
             self._metrics.writes.labels(type(write).__name__).inc()
@@ -229,6 +230,9 @@ class Controller:
                 await self._events.post(trainjob, causes.undone(write.manifest, done.other, pause))
         if written and not refused:
             memory.refusal = None
+        if checked and not written and not refused:
+            self._queue.add(key)  # decided before it was known that nobody has edited the JobSet: look again
+            return None
         look = await self._look_at_pods(memory, observed, plan)
         if memory.starts != observed.starts and not plan.writes:
             plan = self._plan(replace(observed, starts=memory.starts))

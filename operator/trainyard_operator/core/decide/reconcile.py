@@ -50,6 +50,8 @@ from ..model import (
 from ..status import attempts, conditions, display_state, pod_readiness
 from . import causes, child_annotations, job_recreation, queueing, quota, refusals, revisions, same_failure
 
+_QUEUE_SECONDS: Final = 600.0
+"""Nobody tells when the quota of a queue is lowered, or could be read again."""
 RETRY_SECONDS: Final = 30.0
 """How long until a blocked TrainJob is tried again."""
 COLLECT_SECONDS: Final = 3.0
@@ -306,8 +308,9 @@ def _remaining(
         start = job.created
         if resumed is not None:
             start = conditions.moment(resumed["lastTransitionTime"])
-        elif jobset is not None and _is_held_by_kueue(job):
-            start = queueing.started_at(jobset)
+        elif _is_held_by_kueue(job):
+            # While it has no JobSet, nothing tells when Kueue last let it run: it was not at its creation.
+            start = None if jobset is None else queueing.started_at(jobset)
     return None if start is None else float(min(seconds, 2**53)) - (now - start).total_seconds()
 
 
@@ -354,7 +357,7 @@ def _waiting_step(observed: Observed) -> _Step:
         return _Step(wait=queueing.PATIENCE - observed.waited)
     if observed.hopeless is None:
         return _Step(needs=Needs(hopeless=True))
-    return _Step(blocked=next(iter(observed.hopeless), None))
+    return _Step(blocked=next(iter(observed.hopeless), None), wait=_QUEUE_SECONDS)
 
 
 def _children_step(
