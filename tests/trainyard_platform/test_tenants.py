@@ -415,6 +415,9 @@ def test_who_belongs_to_a_tenant_reads_what_its_pods_use() -> None:
     assert all(["pods", "get", "list"] in rules for rules in read.values())
 
 
+SAME = {"name": "default", "namespace": "team", "clusterQueue": "research"}
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -427,6 +430,24 @@ def test_who_belongs_to_a_tenant_reads_what_its_pods_use() -> None:
             {"tenants": {"team": {**TEAM, "clusterQueue": "reserch"}}},
             "trainyard:platform.tenants.team.clusterQueue: there is no cluster queue 'reserch'; "
             "did you mean research?",
+        ),
+        (
+            {
+                "tenants": {"team": TEAM},
+                "queues": {"clusterQueues": {"research": {}}, "localQueues": [SAME, {**SAME, "name": "b"}]},
+            },
+            "trainyard:platform.queues.localQueues[0]: tenants.team already declares the LocalQueue default "
+            "in team: remove one of them",
+        ),
+        (
+            {
+                "queues": {
+                    "clusterQueues": {"research": {}},
+                    "localQueues": [{**SAME, "name": "b"}, SAME, SAME],
+                }
+            },
+            "trainyard:platform.queues.localQueues[2]: queues.localQueues[1] already declares the LocalQueue "
+            "default in team: remove one of them",
         ),
         (
             {"tenants": {"team": {**TEAM, "viewers": [{"kind": "ServiceAccount", "name": "x"}]}}},
@@ -507,6 +528,8 @@ def test_who_belongs_to_a_tenant_reads_what_its_pods_use() -> None:
     ids=[
         "a name that no namespace can have",
         "a queue that is not there",
+        "a queue that the stack declares already",
+        "a queue that is declared twice",
         "an account of nowhere",
         "a key that no label can have",
         "a value that no label can have",
