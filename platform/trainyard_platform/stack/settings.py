@@ -38,7 +38,7 @@ from .pod_settings import Controllers
 from .queues import Queues
 from .runtimes import RuntimeOverlay
 from .storage import Storage
-from .tenants import NAME, Tenant
+from .tenants import CIDR_WORDS, NAME, Tenant
 from .value_types import DURATION, IMAGE, NAME_WORDS
 from .volcano import Volcano
 
@@ -62,6 +62,7 @@ _PATTERN_WORDS = {
     **clouds.PATTERN_WORDS,
     **NAME_WORDS,
     **KEY_WORDS,
+    **CIDR_WORDS,
     IMAGE: "must be an image with its registry and its tag or digest, such as docker.io/library/busybox:1.37",
 }
 
