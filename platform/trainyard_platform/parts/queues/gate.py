@@ -13,6 +13,7 @@ OWNERS_NAME: Final = f"queued-jobs-own-themselves.{names.POLICY_DOMAIN}"
 PLATFORM_NAME: Final = f"no-trainjobs-without-the-platform.{names.POLICY_DOMAIN}"
 """Its name is what people read: the API server has no words for a missing parameter."""
 _QUEUE: Final = f"object.metadata.?labels[?'{names.QUEUE_LABEL}'].orValue('')"
+_OLD_QUEUE: Final = f"oldObject.metadata.?labels[?'{names.QUEUE_LABEL}'].orValue('')"
 _PATCHED: Final = (
     f"object.spec.?runtimePatches.orValue([]).exists(patch, patch.manager == '{names.KUEUES_PATCHES}')"
 )
@@ -22,6 +23,13 @@ _TENANT: Final = f"namespaceObject.metadata.?labels[?'{names.TENANT_LABEL}'].orV
 _MISSING: Final = (
     "a {kind} of a queue cannot be created now: Kueue, which holds it until there is quota, is missing. "
     f"{{way}} If Kueue is gone for good, delete ValidatingAdmissionPolicyBinding {NAME}."
+)
+_STAYS: Final = f"oldObject == null || {_OLD_QUEUE} == '' || {_QUEUE} != ''"
+"""Kueue lets the label of a suspended job go where a namespace has no queue `default`, and then does not hold
+the job any more. Neither Kueue nor the operator ever removes it."""
+_LEAVES: Final = (
+    f"metadata.labels[{names.QUEUE_LABEL}]: must not be removed, since without it the {{kind}} would run "
+    "without quota. Keep the label, or delete the {kind} and create it again."
 )
 _JOBS: Final = (
     *("apps/Deployment", "apps/ReplicaSet", "apps/StatefulSet", "batch/Job", "jobset.x-k8s.io/JobSet"),
@@ -60,10 +68,11 @@ def _trainjobs_wait() -> Manifest:
     message = _MISSING.format(kind=names.TRAINJOB, way="Create it again when the platform is back.")
     return policy(
         [names.TRAINJOBS],
-        ["CREATE"],
+        ["CREATE", "UPDATE"],
         # A match condition cannot see the namespace.
-        f"{_QUEUE} == '' ? {_TENANT} == '' : {_SUSPENDED} && {_PATCHED}",
+        f"oldObject != null || ({_QUEUE} == '' ? {_TENANT} == '' : {_SUSPENDED} && {_PATCHED})",
         message,
+        also={_STAYS: _LEAVES.format(kind=names.TRAINJOB)},
     )
 
 
@@ -71,9 +80,10 @@ def _jobsets_wait() -> Manifest:
     message = _MISSING.format(kind=names.JOBSET, way="The operator tries again by itself.")
     return policy(
         [names.JOBSETS],
-        ["CREATE"],
-        f"{_QUEUE} == '' ? {_TENANT} == '' : {_SUSPENDED}",
+        ["CREATE", "UPDATE"],
+        f"oldObject != null || ({_QUEUE} == '' ? {_TENANT} == '' : {_SUSPENDED})",
         message,
+        also={_STAYS: _LEAVES.format(kind=names.JOBSET)},
         group=(names.JOBSET_GROUP, "v1alpha2"),
     )
 
