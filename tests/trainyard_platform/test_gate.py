@@ -72,3 +72,57 @@ def test_what_a_queue_holds_comes_suspended_and_keeps_its_queue(
             },
         ],
     }
+
+
+PLATFORM = "no-trainjobs-without-the-platform"
+RULE = {
+    "apiGroups": ["trainer.kubeflow.org"],
+    "apiVersions": ["v1alpha1"],
+    "operations": ["CREATE"],
+    "resources": ["trainjobs"],
+}
+
+
+def test_no_trainjob_is_created_without_the_webhooks_that_judge_it() -> None:
+    policies = specs()
+    assert policies["ValidatingAdmissionPolicy", PLATFORM] == {
+        "failurePolicy": "Fail",
+        "paramKind": {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+        },
+        "matchConstraints": {"resourceRules": [RULE]},
+        "validations": [
+            {
+                "expression": "params.?webhooks.orValue([]).size() > 0",
+                "message": "ValidatingWebhookConfiguration validator.trainer.kubeflow.org has no webhooks. "
+                "Have the platform team roll the stack out.",
+            }
+        ],
+    }
+    assert policies["ValidatingAdmissionPolicyBinding", PLATFORM] == {
+        "policyName": f"{PLATFORM}.policy.trainyard.dev",
+        "paramRef": {"name": "validator.trainer.kubeflow.org", "parameterNotFoundAction": "Deny"},
+        "matchResources": {"namespaceSelector": SELECTOR},
+        "validationActions": ["Deny"],
+    }
+
+
+def test_where_the_stack_has_no_webhooks_what_an_earlier_roll_out_has_left_refuses_nothing() -> None:
+    policies = specs(admission=False)
+    assert policies.keys() == specs().keys()
+    assert policies["ValidatingAdmissionPolicy", PLATFORM] == {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [RULE]},
+        "validations": [
+            {
+                "expression": "true",
+                "message": "never refused: admission.enabled is false in the stack file.",
+            }
+        ],
+    }
+    assert policies["ValidatingAdmissionPolicyBinding", PLATFORM] == {
+        "policyName": f"{PLATFORM}.policy.trainyard.dev",
+        "matchResources": {"namespaceSelector": SELECTOR},
+        "validationActions": ["Deny"],
+    }

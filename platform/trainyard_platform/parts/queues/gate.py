@@ -52,16 +52,17 @@ def manifests(
         namespace_selector: Selects the namespaces in which Kueue queues jobs.
         holds_jobsets: Whether its queues hold JobSets, and not TrainJobs.
         admission: Whether the operator's webhooks judge TrainJobs: none is then created without them.
+            Otherwise the policy about them refuses nothing.
     """
     held = _jobsets_wait() if holds_jobsets else _trainjobs_wait()
     selected = {"matchResources": {"namespaceSelector": dict(namespace_selector)}}
-    policies = [
+    # Without webhooks it lets all pass: the one that an earlier roll-out has left would refuse all.
+    platform = _webhooks_are_there() if admission else _without_webhooks()
+    return [
         *bound(NAME, held, selected),
         *bound(OWNERS_NAME, _trainjobs_own_themselves(), selected),
+        *bound(PLATFORM_NAME, platform, {**selected, **(WITH_WEBHOOKS if admission else {})}),
     ]
-    if admission:
-        policies += bound(PLATFORM_NAME, _webhooks_are_there(), {**selected, **WITH_WEBHOOKS})
-    return policies
 
 
 def _trainjobs_wait() -> Manifest:
@@ -114,4 +115,13 @@ def _webhooks_are_there() -> Manifest:
         f"ValidatingWebhookConfiguration {names.VALIDATING_WEBHOOKS} has no webhooks. Have the platform team "
         "roll the stack out.",
         paramKind=WEBHOOKS,
+    )
+
+
+def _without_webhooks() -> Manifest:
+    return policy(
+        [names.TRAINJOBS],
+        ["CREATE"],
+        "true",
+        "never refused: admission.enabled is false in the stack file.",
     )
