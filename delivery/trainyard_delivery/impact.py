@@ -18,6 +18,7 @@ from trainyard_platform.parts.node_pools import manifests as pool_manifests
 from trainyard_platform.parts.operator import manifests as operator_manifests
 from trainyard_platform.parts.queues import manifests as queue_manifests
 from trainyard_platform.parts.tenants import manifests as tenant_manifests
+from trainyard_platform.stack.kueue import KueueController
 from trainyard_platform.stack.operator import EVERYWHERE
 from trainyard_platform.stack.settings import StackSettings
 from trainyard_platform.stack.tenants import Tenant
@@ -28,7 +29,13 @@ SCHEDULERS: Final = {"volcano": "volcano", "coscheduling": "scheduler-plugins-sc
 """Parts of a stack that schedule gangs, and what pods name each as their schedulerName."""
 NAMESPACE: Final = "Namespace"
 ROLE_BINDING: Final = "RoleBinding"
-_KUEUE: Final = "Kueue"
+_OF_KUEUE: Final = frozenset(
+    {
+        *("AdmissionCheck", "ClusterQueue", "Cohort", "LocalQueue", "MultiKueueCluster", "MultiKueueConfig"),
+        *("ResourceFlavor", "Topology", "WorkloadPriorityClass"),
+    }
+)
+"""Kinds of a stack's queues."""
 
 
 class Ref(NamedTuple):
@@ -40,6 +47,10 @@ class Ref(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+_QUEUES: Final = Ref("Kueue", "", "queues")
+"""Kueue itself."""
 
 
 class Verb(StrEnum):
@@ -129,7 +140,7 @@ def objects(stack: StackSettings, runtimes: Sequence[Runtime]) -> dict[Ref, Json
     }
     if stack.kueue.enabled:
         held = names.JOBSET if stack.queues_hold_jobsets else names.TRAINJOB
-        objects[Ref(_KUEUE, "", "queues")] = {"hold": held}
+        objects[_QUEUES] = {"hold": held, "controller": str(stack.kueue.controller)}
     for name, pool in stack.node_pools.items():
         objects[Ref(NODE_POOL, "", name)] = pool.model_dump(by_alias=True, mode="json")
     queues = queue_manifests.manifests(pool_manifests.with_pools(stack.queues, stack.node_pools))
@@ -174,7 +185,7 @@ def changes(before: Mapping[Ref, Json], after: Mapping[Ref, Json]) -> tuple[Chan
         if old is None and new is not None:
             changes.append(Change(ref, Verb.ADDED, {}, new))
         elif new is None and old is not None:
-            changes.append(Change(ref, Verb.LEFT if _is_left(ref, after) else Verb.REMOVED, old, {}))
+            changes.append(Change(ref, Verb.LEFT if _is_left(ref, before, after) else Verb.REMOVED, old, {}))
         elif old is not None and new is not None and (fields := differences(old, new)):
             changes.append(Change(ref, Verb.CHANGED, old, new, fields))
     return tuple(changes)
@@ -185,10 +196,16 @@ def differences(before: Json, after: Json) -> tuple[Field, ...]:
     return tuple(_differences("", before, after))
 
 
-def _is_left(ref: Ref, after: Mapping[Ref, Json]) -> bool:
-    """A namespace holds jobs: it stays, with everything in it but people's rights (`parts.tenants`)."""
+def _is_left(ref: Ref, before: Mapping[Ref, Json], after: Mapping[Ref, Json]) -> bool:
+    """A namespace holds jobs: it stays, with everything in it but people's rights (`parts.tenants`).
+
+    So do queues when the platform's Kueue is removed (`parts.queues`).
+    """
     if ref.kind == ROLE_BINDING:
         return False
+    installed_kueue = before.get(_QUEUES, {}).get("controller") == KueueController.INSTALL
+    if ref.kind in _OF_KUEUE and installed_kueue and _QUEUES not in after:
+        return True
     return ref.kind == NAMESPACE or bool(ref.namespace and Ref(NAMESPACE, "", ref.namespace) not in after)
 
 
@@ -208,7 +225,7 @@ def _touched(change: Change, job: Job) -> Touched | None:
             return _by_queue(change, job)
         case "LocalQueue" if (job.namespace, job.local_queue) == change.ref[1:]:
             return _by_local_queue(change, job)
-        case "Kueue" if job.local_queue and change.verb is Verb.CHANGED:
+        case "Kueue" if job.local_queue and change.before.get("hold") != change.after.get("hold"):
             return Touched(job, "all that it has: make up refuses this until it has ended, or is deleted")
         case "GangScheduler" if SCHEDULERS[name] in job.schedulers:
             return _by_scheduler(job)
@@ -249,6 +266,11 @@ def _by_queue(change: Change, job: Job) -> Touched:
         if job.state is State.RUNNING:
             return Touched(job, "its pods and its quota: Kueue holds the queue until it ends")
         return Touched(job, "nothing", "its queue: it is no longer admitted")
+    if change.verb is Verb.LEFT:
+        if job.state is State.RUNNING:
+            return Touched(job, "its pods", "its quota: without Kueue, nobody counts it")
+        start = "it never starts" if job.held_by_kueue else "it starts without quota"
+        return Touched(job, "its TrainJob", f"its queue: without Kueue, {start}")
     policy = change.after.get("spec", {}).get("stopPolicy")
     if policy != change.before.get("spec", {}).get("stopPolicy"):
         if policy == "HoldAndDrain" and job.state is State.RUNNING:

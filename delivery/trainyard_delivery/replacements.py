@@ -10,6 +10,7 @@ steps of a preview by `rollout`.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -76,23 +77,31 @@ def of_stack(name: str, before: StackSettings, after: StackSettings) -> Iterator
 
 
 def not_allowed(steps: Iterable[Step], allowed: Collection[str]) -> list[str]:
-    """Names of objects with jobs or quota that a preview would replace and nobody has allowed.
+    """Names of objects with jobs or quota that a preview would recreate and nobody has allowed.
+
+    Pulumi recreates what it replaces, and deletes what the stack declares under another URN than before.
 
     Args:
-        steps: All of a preview.
-        allowed: What may be replaced, as `Kind/name` or `Kind/namespace/name`, or `ALL`.
+        steps: All of a preview, with what is left in the cluster reported as such.
+        allowed: What may be recreated, as `Kind/name` or `Kind/namespace/name`, or `ALL`.
     """
-    planned = [step.ref.key for step in steps if step.op is Op.REPLACE and step.ref is not None]
-    held = sorted(name for name in planned if name.partition("/")[0] in HOLDING)
-    return [] if ALL in allowed else [name for name in held if name not in allowed]
+    if ALL in allowed:
+        return []
+    by_op: defaultdict[Op, set[str]] = defaultdict(set)
+    for step in steps:
+        if step.ref is not None and step.ref.kind in HOLDING:
+            by_op[step.op].add(step.ref.key)
+    declared = set().union(*(keys for op, keys in by_op.items() if op not in (Op.DELETE, Op.LEAVE)))
+    return sorted((by_op[Op.REPLACE] | by_op[Op.DELETE] & declared) - {*allowed})
 
 
 def refusal(objects: Sequence[str]) -> str:
-    """The sentence that refuses to replace these."""
+    """The sentence that refuses to recreate these."""
     return (
         f"refused: Pulumi would recreate {_listed(objects)} and then delete the old objects, but in the "
-        "cluster these are the same. If cluster.identifier has changed, change it back. To replace them "
-        f'anyway, add --replace "{" ".join(objects) if len(objects) <= MOST_NAMED else ALL}"'
+        "cluster these are the same. If cluster.identifier has changed, change it back. If an object has "
+        "moved to another section of the stack file, remove it in one roll-out, and add it in the next. To "
+        f'replace them anyway, add --replace "{" ".join(objects) if len(objects) <= MOST_NAMED else ALL}"'
     )
 
 

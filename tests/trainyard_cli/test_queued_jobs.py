@@ -1,12 +1,14 @@
 """Jobs in queues that would no longer hold them."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.fake_api import FakeApi, run
+from tests.support.fake_api import FakeApi, run, status
 from tests.support.program import ROOT
-from trainyard_cli.cluster import queued_jobs
+from trainyard_cli.cluster import connection, queued_jobs
+from trainyard_kube.credentials import Credentials
 from trainyard_platform.stack.kueue import Integration
 
 TRAINJOB, JOBSET = "trainer.kubeflow.org/trainjob", "jobset.x-k8s.io/jobset"
@@ -36,10 +38,19 @@ OPEN = (
 )
 
 
-def refused(
-    integrations: list[str], *workloads: dict[str, Any], installs: bool = True
-) -> tuple[list[str], FakeApi]:
-    """What is said of these Workloads; the JobSet `alone` is no TrainJob's."""
+BINDING = (
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/"
+    "queued-jobs-wait.policy.trainyard.dev"
+)
+CLOSE = (
+    "kubectl get namespaces -l trainyard.dev/tenant -o jsonpath='{.items[*].metadata.name}' | xargs -n1 "
+    "kubectl patch resourcequota tenant --type=merge -p "
+    """'{"spec":{"hard":{"count/trainjobs.trainer.kubeflow.org":"0"}}}' -n"""
+)
+
+
+def cluster(*workloads: dict[str, Any]) -> FakeApi:
+    """An API server with these Workloads; the JobSet `alone` is no TrainJob's."""
     api = FakeApi()
     for manifest in workloads:
         api.put(
@@ -48,6 +59,14 @@ def refused(
     for name in ("new", "newer"):
         api.put(f"{JOBSETS}/{name}", {"metadata": {"ownerReferences": [{"kind": "TrainJob", "name": name}]}})
     api.put(f"{JOBSETS}/alone", {})
+    return api
+
+
+def refused(
+    integrations: list[str], *workloads: dict[str, Any], installs: bool = True
+) -> tuple[list[str], FakeApi]:
+    """The refusals of a stack with Kueue."""
+    api = cluster(*workloads)
 
     async def test() -> list[str]:
         async with api.client() as client:
@@ -55,6 +74,16 @@ def refused(
             return await queued_jobs.refused(client, kinds, installs=installs)
 
     return run(test), api
+
+
+def refused_without_kueue(api: FakeApi) -> list[str]:
+    """The refusals of a stack without Kueue."""
+
+    async def test() -> list[str]:
+        async with api.client() as client:
+            return await queued_jobs.refused_without_kueue(client)
+
+    return run(test)
 
 
 HELD_TRAINJOBS = "With quota: team/old. Waiting: team/older"
@@ -88,10 +117,7 @@ def test_a_stack_keeps_what_its_queues_hold_while_jobs_are_in_them(
         f"them, or keep their quota forever. {jobs}",
         f"To leave it as it is, say in the stack file: kueue.integrations: [{way}]",
         "To change it, let these jobs end, or delete them. So that no new ones come meanwhile, run this; "
-        "make up then gives the tenants their quota back: "
-        "kubectl get namespaces -l trainyard.dev/tenant -o jsonpath='{.items[*].metadata.name}' | xargs -n1 "
-        "kubectl patch resourcequota tenant --type=merge -p "
-        """'{"spec":{"hard":{"count/trainjobs.trainer.kubeflow.org":"0"}}}' -n""",
+        f"make up then gives the tenants their quota back: {CLOSE}",
     ]
     assert refused(integrations, *ENDED, installs=installs)[0] == []
 
@@ -106,6 +132,54 @@ def test_a_stack_that_changes_nothing_about_its_queues_is_not_refused(integratio
 def test_jobsets_are_looked_at_only_if_a_queue_holds_some() -> None:
     said, api = refused([TRAINJOB, JOBSET], *OPEN[:2])
     assert (said, api.requests) == ([], [("GET", "/apis/kueue.x-k8s.io/v1beta2/workloads")])
+
+
+@pytest.mark.parametrize(
+    ("had_kueue", "jobs"),
+    [
+        pytest.param(
+            True, "With quota: team/new, team/old. Waiting: team/newer, team/older", id="a Kueue of the stack"
+        ),
+        pytest.param(False, HELD_JOBSETS, id="another Kueue, which keeps its TrainJobs"),
+    ],
+)
+def test_a_stack_keeps_kueue_while_trainjobs_are_in_its_queues(had_kueue: bool, jobs: str) -> None:
+    api = cluster(*ENDED, *OPEN, workload("Job", "batch"))
+    if had_kueue:
+        api.put(BINDING, {})
+    assert refused_without_kueue(api) == [
+        "refused: the stack file disables Kueue, and jobs are in the queues: those that wait would start "
+        f"without quota, or never. {jobs}",
+        "To keep Kueue, say in the stack file: kueue.enabled: true",
+        "To disable it, let these jobs end, or delete them. So that no new ones come meanwhile, run this: "
+        f"{CLOSE}",
+    ]
+
+
+@pytest.mark.parametrize(
+    "workloads", [(), ENDED, (workload("TrainJob", "other"), OPEN[-1], workload("Job", "batch"))]
+)
+def test_a_stack_without_kueue_is_not_refused_for_jobs_that_it_never_queued(
+    workloads: tuple[dict[str, Any], ...],
+) -> None:
+    assert refused_without_kueue(cluster(*workloads)) == []
+
+
+def test_a_cluster_that_does_not_know_kueue_has_no_jobs_in_queues() -> None:
+    api = FakeApi()
+    api.refuse_next("GET", "/workloads", status(404, "NotFound"))
+    assert refused_without_kueue(api) == []
+
+
+def test_a_stack_file_without_kueue_is_compared_with_the_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "stack.yaml"
+    file.write_text("config:\n  trainyard:platform:\n    operator: {image: example.com/operator:1}\n")
+    monkeypatch.setenv("PULUMI_OPTION_CONFIG_FILE", str(file))
+    monkeypatch.setattr(connection, "load", lambda *_: Credentials("http://127.0.0.1:1", None))
+    monkeypatch.setattr(connection, "ask", lambda _credentials, _command, question: [question.__name__])
+    assert queued_jobs.refusals("prod", None, None) == ["refused_without_kueue"]
 
 
 def test_the_guide_has_the_command_that_lets_no_new_jobs_come() -> None:

@@ -300,8 +300,9 @@ def test_what_cannot_be_taken_over_is_refused_before_anything_is_changed(
 REPLACED = [*change("a", "replace", QUEUE, DRAINED, planning=True), end(preview=True)]
 REFUSED = (
     "refused: Pulumi would recreate ClusterQueue/team-a and then delete the old objects, but in the cluster "
-    "these are the same. If cluster.identifier has changed, change it back. To replace them anyway, add "
-    '--replace "ClusterQueue/team-a"\n'
+    "these are the same. If cluster.identifier has changed, change it back. If an object has moved to "
+    "another section of the stack file, remove it in one roll-out, and add it in the next. To replace them "
+    'anyway, add --replace "ClusterQueue/team-a"\n'
 )
 
 
@@ -321,6 +322,34 @@ def test_an_up_replaces_nothing_that_holds_jobs_or_quotas_unless_it_is_named(
         answer(pulumi, *change("b", "replace", MAP, MAP, planning=True), end(preview=True), update=UPDATE)[0]
         == 0
     )
+
+
+MOVED = [
+    *change("old", "delete", QUEUE, None, planning=True),
+    *change("new", "create", None, QUEUE, planning=True),
+    end(preview=True),
+]
+
+
+def test_what_the_stack_file_declares_in_another_place_is_not_deleted_in_its_old_one(pulumi: Path) -> None:
+    (pulumi / "pulumi.stack").write_text(json.dumps({"deployment": {}}))
+    (pulumi / "pulumi.stack.code").write_text("0")
+    code, _, err = answer(pulumi, *MOVED, update=UPDATE)
+    assert (code, err) == (1, f"{LOOKING}{REFUSED}")
+    assert "\nup " not in (pulumi / "pulumi.called").read_text()
+    code, _, err = answer(pulumi, *MOVED)
+    assert (code, err) == (0, f"{LOOKING}{REFUSED}"), "a preview only says it"
+
+
+def test_what_is_only_left_in_the_cluster_may_be_declared_in_another_place(pulumi: Path) -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}
+    host = change("host", "delete", namespace, None, planning=True)
+    for event in host:
+        event[next(iter(event))]["metadata"]["old"]["retainOnDelete"] = True
+    state = {"deployment": {"resources": [{"urn": "old", "deletedWith": "host"}]}}
+    (pulumi / "pulumi.stack").write_text(json.dumps(state))
+    (pulumi / "pulumi.stack.code").write_text("0")
+    assert answer(pulumi, *host, *MOVED, update=UPDATE)[0] == 0
 
 
 MOVE = Move("urn:cluster", ("cluster.context",), "https://old (context old)", "https://new (context new)")

@@ -39,9 +39,36 @@ def test_what_can_be_changed_or_is_not_there_is_not_refused() -> None:
     assert refused(api, config_map("hosts", a="2"), config_map("others")) == []
 
 
-def test_a_crd_is_not_tried() -> None:
+GOING = {"deletionTimestamp": "2026-01-02T00:00:00Z", "finalizers": ["example.com/held"]}
+
+
+def test_what_is_being_deleted_is_named_with_what_holds_it_and_the_way_out() -> None:
     api = FakeApi()
-    metadata = {"name": "trainjobs.trainer.kubeflow.org"}
-    crd = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": metadata}
-    assert refused(api, crd) == []
-    assert api.requests == []
+    live = config_map("hosts", a="1")
+    api.put(f"{MAPS}/hosts", {**live, "metadata": {**live["metadata"], **GOING}})
+    assert refused(api, config_map("hosts", a="1")) == [
+        "refused: ConfigMap/team-x/hosts is in the cluster from before, and is being deleted since "
+        "2026-01-02T00:00:00Z, held by example.com/held. Wait until it is gone, then run the same command "
+        "again"
+    ]
+
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def crd(plural: str) -> dict[str, Any]:
+    metadata = {"name": f"{plural}.trainer.kubeflow.org"}
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": metadata}
+
+
+def test_a_crd_is_not_tried_but_only_listed_to_see_whether_it_is_being_deleted() -> None:
+    api = FakeApi()
+    api.put(f"{CRDS}/trainjobs.trainer.kubeflow.org", {})
+    api.put(f"{CRDS}/runtimes.trainer.kubeflow.org", {"metadata": GOING})
+    api.put(f"{CRDS}/others.example.com", {"metadata": GOING})
+    assert refused(api, crd("trainjobs"), crd("runtimes"), crd("new")) == [
+        "refused: CustomResourceDefinition/runtimes.trainer.kubeflow.org is in the cluster from before, and "
+        "is being deleted since 2026-01-02T00:00:00Z, held by example.com/held. Wait until it is gone, then "
+        "run the same command again"
+    ]
+    assert api.requests == [("GET", CRDS)]

@@ -94,6 +94,7 @@ def test_what_is_only_added_touches_nobody() -> None:
 RUNS_ON = "the runtime that it started with, whatever becomes of its pods"
 LEFT_ALONE = "the rights of its team, which can no longer see or stop it"
 STOPPED = {"clusterQueues": {"team-a": {"resourceGroups": [CPU], "stopPolicy": "HoldAndDrain"}}}
+WITHOUT_KUEUE = asked(kueue={}, queues={}, tenants={}, nodePools={})
 CASES: dict[str, tuple[dict[Ref, Any], str, list[Touched]]] = {
     "a runtime is changed: what has started keeps it, what has not gets the new one": (
         asked(runtime(image="b")),
@@ -145,6 +146,22 @@ CASES: dict[str, tuple[dict[Ref, Any], str, list[Touched]]] = {
         [
             Touched(JOB, "all that it has: make up refuses this until it has ended, or is deleted"),
             Touched(WAITS, "all that it has: make up refuses this until it has ended, or is deleted"),
+        ],
+    ),
+    "Kueue goes: a roll-out waits for the jobs": (
+        WITHOUT_KUEUE,
+        "Kueue",
+        [
+            Touched(JOB, "all that it has: make up refuses this until it has ended, or is deleted"),
+            Touched(WAITS, "all that it has: make up refuses this until it has ended, or is deleted"),
+        ],
+    ),
+    "Kueue goes: its queues stay, and nobody admits jobs": (
+        WITHOUT_KUEUE,
+        "ClusterQueue",
+        [
+            Touched(JOB, "its pods", "its quota: without Kueue, nobody counts it"),
+            Touched(WAITS, "its TrainJob", "its queue: without Kueue, it starts without quota"),
         ],
     ),
     "a gang's scheduler goes": (
@@ -260,6 +277,40 @@ def test_what_of_a_tenant_that_goes_stays_is_not_called_removed() -> None:
         ("Namespace a", Verb.LEFT),
         ("RoleBinding a/trainyard-operator-mpi", Verb.REMOVED),
     }
+
+
+def test_what_stays_when_kueue_goes_is_not_called_removed() -> None:
+    changes = impact.changes(asked(), WITHOUT_KUEUE)
+    assert {(str(change.ref), change.verb) for change in changes} == {
+        ("ClusterQueue team-a", Verb.LEFT),
+        ("Kueue queues", Verb.REMOVED),
+        ("LocalQueue a/default", Verb.LEFT),
+        ("Namespace a", Verb.LEFT),
+        ("NodePool gpu", Verb.REMOVED),
+        ("ResourceFlavor cpu", Verb.LEFT),
+        ("ResourceFlavor gpu", Verb.LEFT),
+        ("RoleBinding a/trainyard-operator-mpi", Verb.REMOVED),
+        ("WorkloadPriorityClass low", Verb.LEFT),
+    }
+
+
+def test_queues_of_a_kueue_that_the_platform_did_not_install_are_removed_without_it() -> None:
+    before = asked(kueue={"enabled": True, "controller": "existing"})
+    assert only(impact.changes(before, WITHOUT_KUEUE), "ClusterQueue").verb is Verb.REMOVED
+
+
+def test_a_trainjob_that_a_queue_holds_never_starts_without_kueue() -> None:
+    change = only(impact.changes(asked(), WITHOUT_KUEUE), "ClusterQueue")
+    held = replace(WAITS, held_by_kueue=True)
+    assert impact.touched(change, [held]) == (
+        Touched(held, "its TrainJob", "its queue: without Kueue, it never starts"),
+    )
+
+
+def test_another_controller_of_the_same_queues_touches_nobody() -> None:
+    kind = {"enabled": True, "integrations": ["jobset.x-k8s.io/jobset"]}
+    before, after = asked(kueue=kind), asked(kueue={**kind, "controller": "existing"})
+    assert impact.touched(only(impact.changes(before, after), "Kueue"), [JOB, WAITS]) == ()
 
 
 def test_who_has_rights_in_a_tenants_namespace_is_asked_for_and_goes_with_the_tenant() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from trainyard_delivery import replacements
+from trainyard_delivery.rollout.events import Op, Step
 from trainyard_platform.stack import settings
 
 IDENTIFIER = (
@@ -37,6 +38,53 @@ def test_what_a_change_of_the_stack_file_does_to_the_whole_stack(
     before: dict[str, Any], after: dict[str, Any], sentences: list[str]
 ) -> None:
     assert list(replacements.of_stack("lab", stack(**before), stack(**after))) == sentences
+
+
+def manifest(kind: str, name: str, version: str = "v1beta2") -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "team-a"}
+    return {"apiVersion": f"kueue.x-k8s.io/{version}", "kind": kind, "metadata": metadata}
+
+
+def step(urn: str, op: Op, manifest: dict[str, Any]) -> Step:
+    return Step(urn, op, manifest, {} if op in (Op.DELETE, Op.LEAVE) else manifest)
+
+
+QUEUE, MAP = manifest("LocalQueue", "default"), manifest("ConfigMap", "default")
+
+
+@pytest.mark.parametrize(
+    ("steps", "recreated"),
+    [
+        ([step("old", Op.REPLACE, QUEUE)], ["LocalQueue/team-a/default"]),
+        ([step("old", Op.DELETE, QUEUE)], []),
+        ([step("old", Op.DELETE, QUEUE), step("new", Op.CREATE, QUEUE)], ["LocalQueue/team-a/default"]),
+        (
+            [
+                step("old", Op.DELETE, manifest("LocalQueue", "default", "v1beta1")),
+                step("new", Op.SAME, QUEUE),
+            ],
+            ["LocalQueue/team-a/default"],
+        ),
+        ([step("old", Op.LEAVE, QUEUE), step("new", Op.CREATE, QUEUE)], []),
+        ([step("old", Op.DELETE, QUEUE), step("other", Op.CREATE, manifest("LocalQueue", "other"))], []),
+        ([step("old", Op.DELETE, MAP), step("new", Op.CREATE, MAP)], []),
+    ],
+    ids=[
+        "replaced",
+        "only deleted",
+        "declared in another place",
+        "and of another version",
+        "left in the cluster",
+        "another object is created",
+        "an object without jobs and quotas",
+    ],
+)
+def test_an_object_that_holds_jobs_is_recreated_if_it_is_deleted_and_stays_in_the_stack(
+    steps: list[Step], recreated: list[str]
+) -> None:
+    assert replacements.not_allowed(steps, ()) == recreated
+    for allowed in ("LocalQueue/team-a/default", "all"):
+        assert replacements.not_allowed(steps, [allowed]) == []
 
 
 def test_of_many_objects_the_flag_names_all() -> None:

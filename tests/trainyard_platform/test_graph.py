@@ -607,6 +607,22 @@ def test_queues_go_with_their_entry_and_stay_when_the_stack_goes(graph: Graph) -
         assert not one.retain
 
 
+def test_people_of_a_tenant_get_their_rights_after_its_limits_and_lose_them_before(graph: Graph) -> None:
+    limits = {
+        "kubernetes:core/v1:ResourceQuota resourcequota-team-a/tenant",
+        "kubernetes:core/v1:LimitRange limitrange-team-a/tenant",
+        "kubernetes:networking.k8s.io/v1:NetworkPolicy networkpolicy-team-a/tenant",
+        f"kubernetes:{KUEUE}:LocalQueue localqueue-team-a/default",
+    }
+    rbac = "kubernetes:rbac.authorization.k8s.io/v1"
+    for key in (
+        f"{rbac}:RoleBinding rolebinding-team-a/trainyard-data-scientist",
+        f"{rbac}:RoleBinding rolebinding-team-a/trainyard-data-scientist-further",
+        f"{rbac}:ClusterRoleBinding clusterrolebinding-trainyard-queue-viewer-team-a",
+    ):
+        assert limits <= before(graph, key), key
+
+
 def test_volcanos_certificate_is_made_before_what_mounts_it(graph: Graph) -> None:
     """Helm would make it in a hook, which helm.v4.Chart does not run."""
     job = "kubernetes:batch/v1:Job volcano-admission-init"

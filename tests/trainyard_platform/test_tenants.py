@@ -415,6 +415,10 @@ def test_who_belongs_to_a_tenant_reads_what_its_pods_use() -> None:
     assert all(["pods", "get", "list"] in rules for rules in read.values())
 
 
+OPEN = {"cidr": "fd00::/8", "excluded": ["fd00:1::/32"], "ports": [443]}
+SAME = {"name": "default", "namespace": "team", "clusterQueue": "research"}
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -429,8 +433,58 @@ def test_who_belongs_to_a_tenant_reads_what_its_pods_use() -> None:
             "did you mean research?",
         ),
         (
+            {
+                "tenants": {"team": TEAM},
+                "queues": {"clusterQueues": {"research": {}}, "localQueues": [SAME, {**SAME, "name": "b"}]},
+            },
+            "trainyard:platform.queues.localQueues[0]: tenants.team already declares the LocalQueue default "
+            "in team: remove one of them",
+        ),
+        (
+            {
+                "queues": {
+                    "clusterQueues": {"research": {}},
+                    "localQueues": [{**SAME, "name": "b"}, SAME, SAME],
+                }
+            },
+            "trainyard:platform.queues.localQueues[2]: queues.localQueues[1] already declares the LocalQueue "
+            "default in team: remove one of them",
+        ),
+        (
             {"tenants": {"team": {**TEAM, "viewers": [{"kind": "ServiceAccount", "name": "x"}]}}},
             "trainyard:platform.tenants.team.viewers[0]: only a ServiceAccount has a namespace",
+        ),
+        (
+            {"tenants": {"team": {**TEAM, "egress": [{"cidr": "10.0.0.0/80"}]}}},
+            "trainyard:platform.tenants.team.egress[0].cidr: must be a block of IP addresses, such as "
+            "10.0.0.0/8; is '10.0.0.0/80'",
+        ),
+        (
+            {"tenants": {"team": {**TEAM, "egress": [{"cidr": "example.com"}]}}},
+            "trainyard:platform.tenants.team.egress[0].cidr: must be a block of IP addresses, such as "
+            "10.0.0.0/8; is 'example.com'",
+        ),
+        (
+            {
+                "tenants": {
+                    "team": {**TEAM, "egress": [OPEN, {"cidr": "10.0.0.0/8", "excluded": ["10.1.0.0"]}]}
+                }
+            },
+            "trainyard:platform.tenants.team.egress[1].excluded[0]: must be a block of IP addresses, such as "
+            "10.0.0.0/8; is '10.1.0.0'",
+        ),
+        *(
+            (
+                {"tenants": {"team": {**TEAM, "egress": [{"cidr": "10.0.0.0/8", "excluded": [block]}]}}},
+                "trainyard:platform.tenants.team.egress[0].excluded: must be smaller blocks within cidr "
+                f"10.0.0.0/8; is '{block}'",
+            )
+            for block in ("11.0.0.0/16", "10.0.0.0/8", "8.0.0.0/6", "fd00::/64")
+        ),
+        (
+            {"tenants": {"team": {**TEAM, "egress": [{**OPEN, "ports": [443, 70000]}]}}},
+            "trainyard:platform.tenants.team.egress[0].ports[1]: must be less than or equal to 65535; "
+            "is 70000",
         ),
         (
             {"tenants": {"team": {**TEAM, "labels": {"cost center": "42"}}}},
@@ -507,7 +561,17 @@ def test_who_belongs_to_a_tenant_reads_what_its_pods_use() -> None:
     ids=[
         "a name that no namespace can have",
         "a queue that is not there",
+        "a queue that the stack declares already",
+        "a queue that is declared twice",
         "an account of nowhere",
+        "a block that is longer than an address",
+        "a block that is no block",
+        "an excluded block that is no block",
+        "an excluded block outside of the block",
+        "an excluded block that is the whole block",
+        "an excluded block that is larger",
+        "an excluded block of the other IP version",
+        "a port that there is not",
         "a key that no label can have",
         "a value that no label can have",
         "a label of the platform's",

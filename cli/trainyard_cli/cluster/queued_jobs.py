@@ -1,7 +1,8 @@
 """Jobs in queues that would no longer hold them: found before a stack changes what its queues hold.
 
 Called by `rollout`. Queries the cluster, with only read rights. Jobs that Kueue has admitted in one way
-cannot continue in the other (docs/adr/0038).
+cannot continue in the other, and jobs that wait in a queue start without quota when Kueue is disabled
+(docs/adr/0038).
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from trainyard_api import names
 from trainyard_assist.explain import read
 from trainyard_assist.explain.text import listed
 from trainyard_kube.client import METADATA_OF_ALL, Client, NotFoundError
-from trainyard_kube.resources import JOBSETS, WORKLOADS
+from trainyard_kube.resources import ADMISSION_POLICY_BINDINGS, JOBSETS, WORKLOADS
+from trainyard_platform.parts.queues import gate
 from trainyard_platform.stack.kueue import Integration, holds_jobsets
 from trainyard_platform.stack.tenants import TRAINJOBS
 
@@ -33,17 +35,17 @@ CLOSE: Final = (
 
 
 def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[str]:
-    """The refusal if jobs are in queues that would no longer hold them; queries nothing without Kueue.
+    """The refusal if jobs are in queues that would no longer hold them.
 
     Raises:
         PlatformError: The stack file is invalid.
         ApiError, CredentialsError: The cluster cannot be queried.
     """
     settings = stackfile.read_as_pulumi(stack)
-    if not settings.kueue.enabled:
-        return []
-    integrations, installs = settings.integrations, settings.kueue.installs
     credentials = connection.of_stack(settings.cluster, kubeconfig, context)
+    if not settings.kueue.enabled:
+        return connection.ask(credentials, "preview", refused_without_kueue)
+    integrations, installs = settings.integrations, settings.kueue.installs
     return connection.ask(
         credentials, "preview", lambda client: refused(client, integrations, installs=installs)
     )
@@ -51,34 +53,72 @@ def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[st
 
 async def refused(client: Client, integrations: Collection[Integration], *, installs: bool) -> list[str]:
     """The same with the kinds of jobs that Kueue queues, and whether the stack sets them."""
+    workloads = await _unfinished(client)
+    others = await _no_longer_held(client, workloads, integrations, installs=installs)
+    if not others:
+        return []
+    is_to_hold_jobsets = holds_jobsets(integrations)
+    now, then = (names.TRAINJOB, names.JOBSET) if is_to_hold_jobsets else (names.JOBSET, names.TRAINJOB)
+    way = Integration.TRAINJOB if is_to_hold_jobsets else Integration.JOBSET
+    return [
+        f"refused: the queues hold {now}s, and would hold {then}s: Kueue would stop the jobs that are in "
+        f"them, or keep their quota forever. {_states(others)}",
+        f"To leave it as it is, say in the stack file: kueue.integrations: [{way}]",
+        "To change it, let these jobs end, or delete them. So that no new ones come meanwhile, run this; "
+        f"make up then gives the tenants their quota back: {CLOSE}",
+    ]
+
+
+async def refused_without_kueue(client: Client) -> list[str]:
+    """The same if the stack has no Kueue. The jobs of another Kueue, which the stack never had, stay."""
+    workloads = await _unfinished(client)
+    held = await _of_trainjobs(
+        client, [workload for workload in workloads if _owner(workload) == names.JOBSET]
+    )
+    of_trainjobs = [workload for workload in workloads if _owner(workload) == names.TRAINJOB]
+    if of_trainjobs and await _had_kueue(client):
+        held += of_trainjobs
+    if not held:
+        return []
+    return [
+        "refused: the stack file disables Kueue, and jobs are in the queues: those that wait would start "
+        f"without quota, or never. {_states(held)}",
+        "To keep Kueue, say in the stack file: kueue.enabled: true",
+        "To disable it, let these jobs end, or delete them. So that no new ones come meanwhile, run this: "
+        f"{CLOSE}",
+    ]
+
+
+async def _had_kueue(client: Client) -> bool:
+    """Whether a roll-out of the stack has had Kueue: its admission policies have stayed since."""
     try:
-        workloads = [
+        await client.get(ADMISSION_POLICY_BINDINGS.path(name=gate.NAME))
+    except NotFoundError:
+        return False
+    return True
+
+
+async def _unfinished(client: Client) -> list[dict[str, Any]]:
+    """The Workloads that have not finished; none if the cluster does not know Kueue."""
+    try:
+        return [
             workload
             async for workload in everything(client, WORKLOADS)
             if not read.holds(workload, "Finished")
         ]
     except NotFoundError:
         return []
-    others = await _no_longer_held(client, workloads, integrations, installs=installs)
-    if not others:
-        return []
-    holding = {_job(workload) for workload in others if read.holds(workload, "QuotaReserved")}
-    waiting = {_job(workload) for workload in others} - holding
-    jobs = [
-        f"{state}: {listed(sorted(those))}"
-        for state, those in (("With quota", holding), ("Waiting", waiting))
-        if those
-    ]
-    is_to_hold_jobsets = holds_jobsets(integrations)
-    now, then = (names.TRAINJOB, names.JOBSET) if is_to_hold_jobsets else (names.JOBSET, names.TRAINJOB)
-    way = Integration.TRAINJOB if is_to_hold_jobsets else Integration.JOBSET
-    return [
-        f"refused: the queues hold {now}s, and would hold {then}s: Kueue would stop the jobs that are in "
-        f"them, or keep their quota forever. {'. '.join(jobs)}",
-        f"To leave it as it is, say in the stack file: kueue.integrations: [{way}]",
-        "To change it, let these jobs end, or delete them. So that no new ones come meanwhile, run this; "
-        f"make up then gives the tenants their quota back: {CLOSE}",
-    ]
+
+
+def _states(workloads: list[dict[str, Any]]) -> str:
+    """The jobs with quota, and those that wait."""
+    holding = {_job(workload) for workload in workloads if read.holds(workload, "QuotaReserved")}
+    waiting = {_job(workload) for workload in workloads} - holding
+    return ". ".join(
+        f"{state}: {listed(sorted(jobs))}"
+        for state, jobs in (("With quota", holding), ("Waiting", waiting))
+        if jobs
+    )
 
 
 async def _no_longer_held(
@@ -90,20 +130,23 @@ async def _no_longer_held(
         return others
     others = [] if Integration.TRAINJOB in integrations else others
     of_jobsets = [workload for workload in workloads if _owner(workload) == names.JOBSET]
-    if of_jobsets and (Integration.JOBSET in integrations or not installs):
+    if Integration.JOBSET in integrations or not installs:
         # Those that people send themselves stay where they are.
-        of_trainjobs = await _jobsets_of_trainjobs(client)
-        of_jobsets = [workload for workload in of_jobsets if _job(workload) in of_trainjobs]
+        of_jobsets = await _of_trainjobs(client, of_jobsets)
     return [*others, *of_jobsets]
 
 
-async def _jobsets_of_trainjobs(client: Client) -> set[str]:
+async def _of_trainjobs(client: Client, of_jobsets: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of these Workloads of JobSets whose JobSet is a TrainJob's."""
+    if not of_jobsets:
+        return []
     jobsets = [msgspec.json.decode(raw) async for raw in undecoded(client, JOBSETS, accept=METADATA_OF_ALL)]
-    return {
+    of_trainjobs = {
         f"{read.text(jobset, 'metadata', 'namespace')}/{read.name(jobset)}"
         for jobset in jobsets
         if _owner(jobset) == names.TRAINJOB
     }
+    return [workload for workload in of_jobsets if _job(workload) in of_trainjobs]
 
 
 def _owner(of: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Objects that a stack would take over but cannot change: an immutable field has another value.
+"""Objects that a stack would take over but cannot: an immutable field differs, or they are being deleted.
 
 They have stayed in the cluster after they left the stack, as a tenant's
 LocalQueue does. Called by `rollout` after its preview; tries a dry run of each,
@@ -7,28 +7,46 @@ with the rights of the user.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
+
+import msgspec
 
 from trainyard_api.json_types import Json
 from trainyard_delivery.drift import writers
-from trainyard_delivery.drift.verdicts import State, Verdict
-from trainyard_kube.client import Client
+from trainyard_delivery.drift.verdicts import Ref, State, Verdict, going
+from trainyard_kube.client import METADATA_OF_ALL, Client
+from trainyard_kube.resources import CRDS
 
 from .drift_judge import judge
+from .lists import undecoded
 
 _CRD: Final = "CustomResourceDefinition"
-"""Has no field that a later version of it could not change, and a megabyte to send."""
+"""Has no field that a later version of it could not change, and a megabyte to send: its metadata will do."""
 
 
 async def refusals(client: Client, manifests: Sequence[Json]) -> list[str]:
     """A sentence for each of these objects that exists and cannot become what its manifest says."""
+    crds = [Ref.of(manifest) for manifest in manifests if manifest["kind"] == _CRD]
     tried = [manifest for manifest in manifests if manifest["kind"] != _CRD]
-    verdicts = await judge(client, tried, writers.table())
-    return [_refusal(verdict) for verdict in verdicts if verdict.state is State.REPLACED]
+    verdicts = [*await _going(client, crds), *await judge(client, tried, writers.table())]
+    return [_REFUSALS[verdict.state](verdict) for verdict in verdicts if verdict.state in _REFUSALS]
 
 
-def _refusal(verdict: Verdict) -> str:
+async def _going(client: Client, crds: Collection[Ref]) -> list[Verdict]:
+    """A verdict for each of these CRDs that is being deleted."""
+    if not crds:
+        return []
+    by_name = {ref.name: ref for ref in crds}
+    objects = [msgspec.json.decode(raw) async for raw in undecoded(client, CRDS, accept=METADATA_OF_ALL)]
+    return [
+        Verdict(by_name[name], State.GOING, why=why)
+        for live in objects
+        if (name := live["metadata"]["name"]) in by_name and (why := going(live))
+    ]
+
+
+def _immutable(verdict: Verdict) -> str:
     ref = verdict.ref
     place = f" -n {ref.namespace}" if ref.namespace else ""
     return (
@@ -36,3 +54,13 @@ def _refusal(verdict: Verdict) -> str:
         f"that nobody can change: {verdict.why}. Give the field its old value in the stack file. Or, if no "
         f"jobs need the object, delete it: kubectl delete {ref.kind.lower()} {ref.name}{place}"
     )
+
+
+def _being_deleted(verdict: Verdict) -> str:
+    return (
+        f"refused: {verdict.ref.key} is in the cluster from before, and is being deleted {verdict.why}. Wait "
+        "until it is gone, then run the same command again"
+    )
+
+
+_REFUSALS: Final = {State.REPLACED: _immutable, State.GOING: _being_deleted}

@@ -14,7 +14,7 @@ import dataclasses
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -76,7 +76,7 @@ def run(
     A runtime that the rules refuse, a tenant whose namespace belongs to another tool, jobs that their queues
     would no longer hold and, in a preview, a runtime that the cluster would refuse go to `err` with exit
     code 1, before Pulumi is run.
-    So does what would be replaced and holds jobs or quotas, unless `replace` names it; a
+    So does what would be recreated and holds jobs or quotas, unless `replace` names it; a
     preview only says it. So does a stack that was rolled out to another cluster than its file names now,
     unless `replace` names the fields that have changed: then the state first gets the new cluster.
     So does, after the preview, an object that has stayed in the cluster and that the stack cannot take over.
@@ -130,7 +130,7 @@ def run(
             code = code or pulumi(["preview", "--refresh", *judged], stack, preview, its)
             if code == 0:
                 stuck = _stuck(teller.steps, stack, kubeconfig, context)
-                code = _conflicts(replacements.not_allowed(teller.steps, allowed), stuck, err, change=change)
+                code = _conflicts(_recreated(teller.steps, stack, allowed), stuck, err, change=change)
             if code == 0 and change:
                 teller.begin(f"Rolling out {stack}{to}")
                 refresh = ["--refresh"] if teller.changing else []
@@ -177,11 +177,17 @@ def _write(file: Path | None, stack: str, outcome: Outcome) -> None:
         outcomes.write(file, stack, outcome)
 
 
-def _conflicts(replaced: Sequence[str], stuck: Sequence[str], err: TextIO, *, change: bool) -> int:
-    """Print what must not be replaced and what cannot be taken over; returns the exit code."""
-    sentences = [clean(replacements.refusal(replaced)), *stuck] if replaced else stuck
+def _recreated(steps: Sequence[Step], stack: str, allowed: Collection[str]) -> Sequence[str]:
+    """Names of what must not be recreated; Pulumi's state is only read if that depends on it."""
+    recreated = replacements.not_allowed(steps, allowed)
+    return recreated and replacements.not_allowed(_with_left(steps, stack), allowed)
+
+
+def _conflicts(recreated: Sequence[str], stuck: Sequence[str], err: TextIO, *, change: bool) -> int:
+    """Print what must not be recreated and what cannot be taken over; returns the exit code."""
+    sentences = [clean(replacements.refusal(recreated)), *stuck] if recreated else stuck
     err.writelines(f"{sentence}\n" for sentence in sentences)
-    return REFUSED if stuck or (replaced and change) else 0
+    return REFUSED if stuck or (recreated and change) else 0
 
 
 def _outcome(teller: Teller, code: int, stuck: Sequence[str]) -> Outcome:
@@ -231,8 +237,7 @@ def _plan(
     kubeconfig: str | None,
     context: str | None,
 ) -> Plan:
-    if any(step.op is Op.DELETE for step in steps):
-        steps = list(words.left(steps, _deleted_with(stack)))
+    steps = _with_left(steps, stack)
     steps, unlisted = _taken_over(steps, stack, kubeconfig, context)
     effects, unseen = _effects(steps, stack, kubeconfig, context)
     lines = [
@@ -241,6 +246,13 @@ def _plan(
         *(f"Could not see {what}: {why}" for what, why in sorted({**unseen, **unlisted}.items())),
     ]
     return Plan(lines, words.summary(steps))
+
+
+def _with_left(steps: Sequence[Step], stack: str) -> Sequence[Step]:
+    """The steps, with what stays in the cluster reported as such."""
+    if any(step.op is Op.DELETE for step in steps):
+        return list(words.left(steps, _deleted_with(stack)))
+    return steps
 
 
 def _taken_over(

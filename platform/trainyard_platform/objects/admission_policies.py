@@ -23,17 +23,19 @@ def policy(
     expression: str,
     message: str,
     *,
+    also: Mapping[str, str] = {},
     group: tuple[str, str] = _TRAINER,
     reason: str | None = None,
     **further: Any,
 ) -> Manifest:
-    """The spec of a policy that refuses where its expression is false, or cannot be evaluated.
+    """The spec of a policy that refuses where one of its expressions is false, or cannot be evaluated.
 
     Args:
         resources: Plurals of what it looks at.
         operations: `CREATE` and `UPDATE`, or one of them.
         expression: CEL.
         message: What people read who are refused.
+        also: Further expressions, each with its message.
         group: API group and version of the resources.
         reason: Kubernetes' word for the refusal; `Invalid` if left out.
         **further: Other fields of the spec.
@@ -44,11 +46,14 @@ def policy(
         "operations": list(operations),
         "resources": list(resources),
     }
-    validation = {"expression": expression, "message": message, **({"reason": reason} if reason else {})}
+    reasoned = {"reason": reason} if reason else {}
     return {
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [rule]},
-        "validations": [validation],
+        "validations": [
+            {"expression": expression, "message": message, **reasoned}
+            for expression, message in {expression: message, **also}.items()
+        ],
         **further,
     }
 

@@ -38,7 +38,7 @@ from .pod_settings import Controllers
 from .queues import Queues
 from .runtimes import RuntimeOverlay
 from .storage import Storage
-from .tenants import NAME, Tenant
+from .tenants import CIDR_WORDS, NAME, Tenant
 from .value_types import DURATION, IMAGE, NAME_WORDS
 from .volcano import Volcano
 
@@ -62,6 +62,7 @@ _PATTERN_WORDS = {
     **clouds.PATTERN_WORDS,
     **NAME_WORDS,
     **KEY_WORDS,
+    **CIDR_WORDS,
     IMAGE: "must be an image with its registry and its tag or digest, such as docker.io/library/busybox:1.37",
 }
 
@@ -236,6 +237,7 @@ class StackSettings(StrictModel):
         yield from self._problems_of_memory()
         for problem in self.queues.problems(self.node_pools, fair_sharing=self.kueue.fair_sharing):
             yield f"queues.{problem}"
+        yield from self._local_queues_declared_twice()
         for part, artifact in _CHARTS.items():
             yield from chart_values.problems(artifact, getattr(self, part).values, f"{part}.values")
         yield from accelerators.problems(self.accelerators, self.node_pools)
@@ -263,6 +265,18 @@ class StackSettings(StrictModel):
                 f"out, say {needed}Mi or more, or lower {tenancy.TRAINJOBS} and {tenancy.TRAINING_RUNTIMES} "
                 "in tenants.<name>.resourceQuota"
             )
+
+    def _local_queues_declared_twice(self) -> Iterator[str]:
+        """Without one of two declarations, Pulumi would delete the LocalQueue of the other."""
+        places = {(name, tenant.queue): f"tenants.{name}" for name, tenant in self.tenants.items()}
+        for position, queue in enumerate(self.queues.local_queues):
+            place = f"queues.localQueues[{position}]"
+            first = places.setdefault((queue.namespace, queue.name), place)
+            if first != place:
+                yield (
+                    f"{place}: {first} already declares the LocalQueue {queue.name} in {queue.namespace}: "
+                    "remove one of them"
+                )
 
     def advice(self) -> dict[str, str]:
         """Valid settings that have no effect: by path, a sentence with the way out."""

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import Final
+from ipaddress import ip_network
+from typing import Annotated, Final
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from trainyard_api import names, quantity
 from trainyard_api.strict import Quantity, StrictModel
@@ -14,6 +15,8 @@ from .external_secrets import ExternalSecret
 from .value_types import Annotations, Labels, ObjectName
 
 NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+CIDR = r"^[0-9a-fA-F.:]+/[0-9]{1,3}$"
+CIDR_WORDS: Final = {CIDR: "must be a block of IP addresses, such as 10.0.0.0/8"}
 DEFAULT_ACCOUNT = "default"
 """The ServiceAccount of pods that name none."""
 _RESERVED_KEYS = frozenset(
@@ -87,15 +90,39 @@ class ContainerDefaults(StrictModel):
     """Limits, by resource."""
 
 
+def _block(text: str) -> str:
+    """The same text, if the API server accepts it as the block of a NetworkPolicy."""
+    try:
+        ip_network(text, strict=False)
+    except ValueError:
+        raise ValueError(f"{CIDR_WORDS[CIDR]}; is {text!r}") from None
+    return text
+
+
+Block = Annotated[str, Field(pattern=CIDR), AfterValidator(_block)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
 class Egress(StrictModel):
     """Addresses outside the cluster that jobs may connect to, such as those of a dataset or a registry."""
 
-    cidr: str = Field(pattern=r"^[0-9a-fA-F.:]+/[0-9]{1,3}$")
+    cidr: Block
     """Block of IP addresses, such as 10.0.0.0/8."""
-    excluded: tuple[str, ...] = ()
+    excluded: tuple[Block, ...] = ()
     """Blocks within `cidr` that jobs cannot connect to."""
-    ports: tuple[int, ...] = ()
+    ports: tuple[Port, ...] = ()
     """TCP ports. Default: all ports."""
+
+    @field_validator("excluded")
+    @classmethod
+    def _excluded_is_within(cls, excluded: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if cidr := info.data.get("cidr"):
+            whole = ip_network(cidr, strict=False)
+            for text in excluded:
+                block = ip_network(text, strict=False)
+                if block.prefixlen <= whole.prefixlen or block.network_address not in whole:
+                    raise ValueError(f"must be smaller blocks within cidr {cidr}; is {text!r}")
+        return excluded
 
 
 class Right(StrEnum):

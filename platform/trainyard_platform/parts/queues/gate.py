@@ -13,6 +13,7 @@ OWNERS_NAME: Final = f"queued-jobs-own-themselves.{names.POLICY_DOMAIN}"
 PLATFORM_NAME: Final = f"no-trainjobs-without-the-platform.{names.POLICY_DOMAIN}"
 """Its name is what people read: the API server has no words for a missing parameter."""
 _QUEUE: Final = f"object.metadata.?labels[?'{names.QUEUE_LABEL}'].orValue('')"
+_OLD_QUEUE: Final = f"oldObject.metadata.?labels[?'{names.QUEUE_LABEL}'].orValue('')"
 _PATCHED: Final = (
     f"object.spec.?runtimePatches.orValue([]).exists(patch, patch.manager == '{names.KUEUES_PATCHES}')"
 )
@@ -22,6 +23,13 @@ _TENANT: Final = f"namespaceObject.metadata.?labels[?'{names.TENANT_LABEL}'].orV
 _MISSING: Final = (
     "a {kind} of a queue cannot be created now: Kueue, which holds it until there is quota, is missing. "
     f"{{way}} If Kueue is gone for good, delete ValidatingAdmissionPolicyBinding {NAME}."
+)
+_STAYS: Final = f"oldObject == null || {_OLD_QUEUE} == '' || {_QUEUE} != ''"
+"""Kueue lets the label of a suspended job go where a namespace has no queue `default`, and then does not hold
+the job any more. Neither Kueue nor the operator ever removes it."""
+_LEAVES: Final = (
+    f"metadata.labels[{names.QUEUE_LABEL}]: must not be removed, since without it the {{kind}} would run "
+    "without quota. Keep the label, or delete the {kind} and create it again."
 )
 _JOBS: Final = (
     *("apps/Deployment", "apps/ReplicaSet", "apps/StatefulSet", "batch/Job", "jobset.x-k8s.io/JobSet"),
@@ -44,26 +52,28 @@ def manifests(
         namespace_selector: Selects the namespaces in which Kueue queues jobs.
         holds_jobsets: Whether its queues hold JobSets, and not TrainJobs.
         admission: Whether the operator's webhooks judge TrainJobs: none is then created without them.
+            Otherwise the policy about them refuses nothing.
     """
     held = _jobsets_wait() if holds_jobsets else _trainjobs_wait()
     selected = {"matchResources": {"namespaceSelector": dict(namespace_selector)}}
-    policies = [
+    # Without webhooks it lets all pass: the one that an earlier roll-out has left would refuse all.
+    platform = _webhooks_are_there() if admission else _without_webhooks()
+    return [
         *bound(NAME, held, selected),
         *bound(OWNERS_NAME, _trainjobs_own_themselves(), selected),
+        *bound(PLATFORM_NAME, platform, {**selected, **(WITH_WEBHOOKS if admission else {})}),
     ]
-    if admission:
-        policies += bound(PLATFORM_NAME, _webhooks_are_there(), {**selected, **WITH_WEBHOOKS})
-    return policies
 
 
 def _trainjobs_wait() -> Manifest:
     message = _MISSING.format(kind=names.TRAINJOB, way="Create it again when the platform is back.")
     return policy(
         [names.TRAINJOBS],
-        ["CREATE"],
+        ["CREATE", "UPDATE"],
         # A match condition cannot see the namespace.
-        f"{_QUEUE} == '' ? {_TENANT} == '' : {_SUSPENDED} && {_PATCHED}",
+        f"oldObject != null || ({_QUEUE} == '' ? {_TENANT} == '' : {_SUSPENDED} && {_PATCHED})",
         message,
+        also={_STAYS: _LEAVES.format(kind=names.TRAINJOB)},
     )
 
 
@@ -71,9 +81,10 @@ def _jobsets_wait() -> Manifest:
     message = _MISSING.format(kind=names.JOBSET, way="The operator tries again by itself.")
     return policy(
         [names.JOBSETS],
-        ["CREATE"],
-        f"{_QUEUE} == '' ? {_TENANT} == '' : {_SUSPENDED}",
+        ["CREATE", "UPDATE"],
+        f"oldObject != null || ({_QUEUE} == '' ? {_TENANT} == '' : {_SUSPENDED})",
         message,
+        also={_STAYS: _LEAVES.format(kind=names.JOBSET)},
         group=(names.JOBSET_GROUP, "v1alpha2"),
     )
 
@@ -104,4 +115,13 @@ def _webhooks_are_there() -> Manifest:
         f"ValidatingWebhookConfiguration {names.VALIDATING_WEBHOOKS} has no webhooks. Have the platform team "
         "roll the stack out.",
         paramKind=WEBHOOKS,
+    )
+
+
+def _without_webhooks() -> Manifest:
+    return policy(
+        [names.TRAINJOBS],
+        ["CREATE"],
+        "true",
+        "never refused: admission.enabled is false in the stack file.",
     )

@@ -49,18 +49,22 @@ class Tenants(pulumi.ComponentResource):
                 retention.options(self, before),
             )
             self.namespaces[tenant_name] = namespace
-            kept = (
-                *manifests.contents(tenant_name, tenant, dns_ports, further),
+            within = pulumi.ResourceOptions(
+                parent=self, depends_on=[namespace, *before], deleted_with=namespace
+            )
+            limits = [
+                declare(annotated(manifest, KEPT), within)
+                for manifest in manifests.contents(tenant_name, tenant, dns_ports, further)
+            ]
+            for manifest in (
                 *manifests.accounts(tenant_name, tenant),
                 *manifests.secrets(tenant_name, tenant),
-            )
-            for manifest in kept:
-                options = pulumi.ResourceOptions(
-                    parent=self, depends_on=[namespace, *before], deleted_with=namespace
-                )
-                declare(annotated(manifest, KEPT), options)
+            ):
+                declare(annotated(manifest, KEPT), within)
+            # Nobody sends a job before its limits, its network policy and its queue are there.
+            bound = pulumi.ResourceOptions(parent=self, depends_on=[namespace, *limits, *before])
             for manifest in manifests.bindings(tenant_name, tenant, queues):
-                declare(manifest, pulumi.ResourceOptions(parent=self, depends_on=[namespace, *before]))
+                declare(manifest, bound)
         self.register_outputs({})
 
 

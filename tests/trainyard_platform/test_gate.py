@@ -1,0 +1,128 @@
+"""Admission policies that keep each job in its queue."""
+
+from typing import Any
+
+import pytest
+
+from trainyard_platform.parts.queues import gate
+
+SELECTOR = {"matchExpressions": [{"key": "trainyard.dev/tenant", "operator": "Exists"}]}
+QUEUE = ".metadata.?labels[?'kueue.x-k8s.io/queue-name'].orValue('')"
+TENANT = "namespaceObject.metadata.?labels[?'trainyard.dev/tenant'].orValue('')"
+SUSPENDED = "object.spec.?suspend.orValue(false) == true"
+PATCHED = "object.spec.?runtimePatches.orValue([]).exists(patch, patch.manager == 'kueue.x-k8s.io/manager')"
+
+
+def specs(**settings: bool) -> dict[tuple[str, str], Any]:
+    """The specs of all policies and bindings, by their kind and the first part of their name."""
+    manifests = gate.manifests(SELECTOR, **{"holds_jobsets": True, "admission": True, **settings})
+    return {
+        (manifest["kind"], manifest["metadata"]["name"].partition(".")[0]): manifest["spec"]
+        for manifest in manifests
+    }
+
+
+@pytest.mark.parametrize(
+    ("holds_jobsets", "resource", "complete", "way"),
+    [
+        (
+            True,
+            ("jobset.x-k8s.io", "v1alpha2", "JobSet"),
+            SUSPENDED,
+            "The operator tries again by itself.",
+        ),
+        (
+            False,
+            ("trainer.kubeflow.org", "v1alpha1", "TrainJob"),
+            f"{SUSPENDED} && {PATCHED}",
+            "Create it again when the platform is back.",
+        ),
+    ],
+    ids=["JobSets", "TrainJobs"],
+)
+def test_what_a_queue_holds_comes_suspended_and_keeps_its_queue(
+    holds_jobsets: bool, resource: tuple[str, str, str], complete: str, way: str
+) -> None:
+    group, version, kind = resource
+    policy = specs(holds_jobsets=holds_jobsets)["ValidatingAdmissionPolicy", "queued-jobs-wait"]
+    assert policy == {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": [group],
+                    "apiVersions": [version],
+                    "operations": ["CREATE", "UPDATE"],
+                    "resources": [f"{kind.lower()}s"],
+                }
+            ]
+        },
+        "validations": [
+            {
+                "expression": f"oldObject != null || (object{QUEUE} == '' ? {TENANT} == '' : {complete})",
+                "message": f"a {kind} of a queue cannot be created now: Kueue, which holds it until there is "
+                f"quota, is missing. {way} If Kueue is gone for good, delete "
+                "ValidatingAdmissionPolicyBinding queued-jobs-wait.policy.trainyard.dev.",
+            },
+            {
+                "expression": f"oldObject == null || oldObject{QUEUE} == '' || object{QUEUE} != ''",
+                "message": "metadata.labels[kueue.x-k8s.io/queue-name]: must not be removed, since without "
+                f"it the {kind} would run without quota. Keep the label, or delete the {kind} and create it "
+                "again.",
+            },
+        ],
+    }
+
+
+PLATFORM = "no-trainjobs-without-the-platform"
+RULE = {
+    "apiGroups": ["trainer.kubeflow.org"],
+    "apiVersions": ["v1alpha1"],
+    "operations": ["CREATE"],
+    "resources": ["trainjobs"],
+}
+
+
+def test_no_trainjob_is_created_without_the_webhooks_that_judge_it() -> None:
+    policies = specs()
+    assert policies["ValidatingAdmissionPolicy", PLATFORM] == {
+        "failurePolicy": "Fail",
+        "paramKind": {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+        },
+        "matchConstraints": {"resourceRules": [RULE]},
+        "validations": [
+            {
+                "expression": "params.?webhooks.orValue([]).size() > 0",
+                "message": "ValidatingWebhookConfiguration validator.trainer.kubeflow.org has no webhooks. "
+                "Have the platform team roll the stack out.",
+            }
+        ],
+    }
+    assert policies["ValidatingAdmissionPolicyBinding", PLATFORM] == {
+        "policyName": f"{PLATFORM}.policy.trainyard.dev",
+        "paramRef": {"name": "validator.trainer.kubeflow.org", "parameterNotFoundAction": "Deny"},
+        "matchResources": {"namespaceSelector": SELECTOR},
+        "validationActions": ["Deny"],
+    }
+
+
+def test_where_the_stack_has_no_webhooks_what_an_earlier_roll_out_has_left_refuses_nothing() -> None:
+    policies = specs(admission=False)
+    assert policies.keys() == specs().keys()
+    assert policies["ValidatingAdmissionPolicy", PLATFORM] == {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [RULE]},
+        "validations": [
+            {
+                "expression": "true",
+                "message": "never refused: admission.enabled is false in the stack file.",
+            }
+        ],
+    }
+    assert policies["ValidatingAdmissionPolicyBinding", PLATFORM] == {
+        "policyName": f"{PLATFORM}.policy.trainyard.dev",
+        "matchResources": {"namespaceSelector": SELECTOR},
+        "validationActions": ["Deny"],
+    }
