@@ -20,6 +20,7 @@ from trainyard_kube.resources import CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIME
 from trainyard_operator.core import model
 from trainyard_operator.core.decide import revisions
 from trainyard_operator.core.decide.views import RuntimeKey, revision_of
+from trainyard_operator.core.status.pod_readiness import Nodes
 from trainyard_operator.watch.cache import Cache, Key
 from trainyard_operator.watch.informer import State
 from trainyard_operator.work.apply import Applier
@@ -759,6 +760,39 @@ def test_a_job_whose_pods_change_is_looked_at_after_ten_seconds_and_ever_later_w
             assert waits == [10.0, 30.0, 60.0]
             waiting_pod(s, "a", "ErrImagePull")
             assert await later(s, 60) == 10.0
+
+    run(test)
+
+
+def test_other_words_of_the_scheduler_or_the_kubelet_bring_no_look_forward() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.report(ready=0)
+            await s.settle()
+            pod(s, "a", PodScheduled=NO_ROOM)
+            await later(s, 35)
+            waits = []
+            for number, seconds in enumerate((10, 30, 60), start=2):
+                pod(s, "a", PodScheduled={**NO_ROOM, "message": f"0/{number} nodes are available"})
+                waits.append(await later(s, seconds))
+            assert waits == [30.0, 60.0, 120.0]
+            job = s.cache.trainjobs.get(KEY)
+            assert job is not None
+            assert s.memories.of(job).seen == Nodes(0, "pod a fits no node: 0/4 nodes are available")
+            s.api.requests.clear()
+            looks = []
+            for message, seconds in (
+                ("Back-off", 120),
+                ("not found", 10),
+                ("Back-off", 30),
+                ("", 30),
+                ("", 30),
+            ):
+                waiting_pod(s, "a", "ErrImagePull", message)
+                await later(s, seconds)
+                looks.append(s.api.requests.count(("GET", PODS)))
+            assert looks == [1, 2, 3, 3, 4]
 
     run(test)
 

@@ -136,8 +136,9 @@ class Pods:
         try:
             ask = start.seen is None or start.seen.held is not None
             seen = pod_readiness.seen(await self._of(jobset, ask_events=ask), self._now())
-            if seen != start.seen:
-                start.seen, start.looks = seen, 1
+            if seen.differs(start.seen):
+                start.looks = 1
+            start.seen = seen
         except ApiError as error:
             logger.info("%s: its pods cannot be listed: %s", Key.of(jobset), error)
         return start, start.due(jobset) - clock
