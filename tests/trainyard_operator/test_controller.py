@@ -728,8 +728,10 @@ def test_a_job_that_starts_says_which_volume_it_waits_for_as_only_events_tell() 
             await s.settle()
             waiting_pod(s, "a", "ContainerCreating")
             events = "/api/v1/namespaces/team/events"
-            for name, at, said in (("old", 1, "Scheduled"), ("new", 2, "FailedMount")):
-                event = {"reason": said, "message": said, "lastTimestamp": f"2026-01-01T00:00:0{at}Z"}
+            about = {"uid": s.api.objects[f"{PODS}/a"]["metadata"]["uid"]}
+            for name, at, said in (("old", 1, "SuccessfulAttachVolume"), ("new", 2, "FailedMount")):
+                last = f"2026-01-01T00:00:0{at}Z"
+                event = {"involvedObject": about, "reason": said, "message": said, "lastTimestamp": last}
                 s.api.put(f"{events}/{name}", event)
             await later(s, 15)
             assert blocked(s) == (
@@ -737,9 +739,8 @@ def test_a_job_that_starts_says_which_volume_it_waits_for_as_only_events_tell() 
                 "pod a: FailedMount: FailedMount; "
                 "correct the volume that the message names, or have the platform team check the storage",
             )
-            s.api.put(f"{events}/new", {"reason": "Pulling", "lastTimestamp": "2026-01-01T00:00:20Z"})
-            for path in [path for path in s.api.objects if path.startswith(f"{events}/tj")]:
-                s.api.remove(path)  # about the TrainJob: a real API server would not list it
+            pulling = {"involvedObject": about, "reason": "Pulling", "lastTimestamp": "2026-01-01T00:00:20Z"}
+            s.api.put(f"{events}/new", pulling)
             await later(s, 10)
             assert blocked(s) is None
             asked = s.api.requests.count(("GET", events))
