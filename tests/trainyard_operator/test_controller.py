@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -1600,5 +1601,24 @@ def test_annotations_that_the_cluster_no_longer_strips_come_back_when_somebody_t
             known = written.pop("trainyard.dev/built-as"), written.pop("trainyard.dev/rendered")
             now = dict(s.api.objects[JOBSET]["metadata"]["annotations"])
             assert (now.pop("trainyard.dev/rendered") != known[1], now) == (True, written)
+
+    run(test)
+
+
+def test_a_job_in_a_queue_is_suspended_though_kueue_does_not_manage_its_namespace() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.settings = replace(s.settings, queue_holds_jobset=True)
+            job = s.api.objects[JOB]
+            s.api.put(JOB, {**job, "metadata": {**job["metadata"], "labels": {names.QUEUE_LABEL: "default"}}})
+            s.see(JOB, "MODIFIED")
+            await s.settle()
+            s.see_jobset()
+            await s.settle()
+            job = s.api.objects[JOB]
+            s.api.put(JOB, {**job, "spec": {**job["spec"], "suspend": True}})
+            s.see(JOB, "MODIFIED")
+            await later(s, 10)
+            assert s.conditions() == {"Suspended": "Suspended"}
 
     run(test)
