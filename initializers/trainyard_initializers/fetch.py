@@ -39,14 +39,14 @@ def fetch(request: Request, source: Source, target: Path, backoff: Backoff) -> N
         Failure: Why there is nothing in `target`.
     """
     volume = Volume(target, request.identity())
-    with volume.locked():
+    with volume.locked() as alone:
         if volume.published():
             _log.info("%s holds %s already: nothing to fetch", target, request.uri)
             return
         files = persist(backoff, lambda: choose(source.files(), request.patterns, str(request.uri)))
         size = sum(file.size for file in files)
         _log.info("fetching %d files, %s, from %s", len(files), human(size), request.uri)
-        volume.prepare(files)
+        volume.prepare(files, alone=alone)
         progress = Progress(len(files), size)
         _Transfer(source, volume, progress, backoff).fetch_all(files)
         volume.publish(files)

@@ -3,7 +3,7 @@
     <target>                       the published folder, with its marker inside
     <target's parent>/.trainyard/<name>/lock
     <target's parent>/.trainyard/<name>/<identity>/objects/    complete files and `.part`s, by hash
-    <target's parent>/.trainyard/<name>/<identity>/tree/       the folder while it is put together
+    <target's parent>/.trainyard/<name>/<identity>/tree-<hash of the files>/  while it is put together
 
 Names from outside are used only while the tree is put together, in a folder
 that is newly made for it: no earlier file or link can redirect them.
@@ -18,6 +18,7 @@ import json
 import logging
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -65,14 +66,13 @@ class Volume:
         return self._aside / hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Lock the target: a pod's successor may start before it has ended."""
+    def locked(self) -> Iterator[bool]:
+        """Lock the target: a pod's successor may start before it has ended. False if there are no locks."""
         with errors(self._aside):
             self._aside.mkdir(parents=True, exist_ok=True)
             lock = os.open(self._aside / "lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o644)
         try:
-            _wait_for(lock)
-            yield
+            yield _wait_for(lock)
         finally:
             os.close(lock)
 
@@ -106,8 +106,12 @@ class Volume:
             return None
         return value if isinstance(value, dict) else None
 
-    def prepare(self, files: Sequence[RemoteFile]) -> None:
+    def prepare(self, files: Sequence[RemoteFile], *, alone: bool) -> None:
         """Prepare the staging area, remove what is of no use in it, and check that the rest will fit.
+
+        Args:
+            files: What will be published.
+            alone: Whether no other initializer may be putting its files in place.
 
         Raises:
             VolumeFull: If it will not fit.
@@ -119,6 +123,8 @@ class Volume:
             for other in self._aside.iterdir():
                 if other.is_dir() and other != self._staging:
                     shutil.rmtree(other)
+            if alone:
+                self._clear(files)
             for stale in objects.iterdir():
                 if stale.name not in names:
                     stale.unlink()
@@ -132,6 +138,29 @@ class Volume:
                 "ask for a larger volume"
             )
 
+    def _clear(self, files: Sequence[RemoteFile]) -> None:
+        """Remove what killed initializers were putting together, but keep the files of it that are wanted."""
+        tree = self._tree(files)
+        for left in self._staging.iterdir():
+            if left == tree:
+                self._bring_back(left, {file.path: file for file in files})
+            if left.name != "objects":
+                shutil.rmtree(left)
+
+    def _bring_back(self, tree: Path, wanted: Mapping[str, RemoteFile]) -> None:
+        # Another pod of the volume may have put links there: `fwalk` and the open folders follow none.
+        for folder, _, names, opened in os.fwalk(tree):
+            for name in names:
+                file = wanted.get(os.path.relpath(os.path.join(folder, name), tree))
+                status = os.stat(name, dir_fd=opened, follow_symlinks=False)
+                if file and stat.S_ISREG(status.st_mode) and status.st_size == file.size:
+                    os.rename(name, self.object(file), src_dir_fd=opened)
+
+    def _tree(self, files: Sequence[RemoteFile]) -> Path:
+        """Where the folder is put together: by the versions of the files, which their places do not tell."""
+        names = "".join(self.object(file).name for file in files)
+        return self._staging / f"tree-{hashlib.sha256(names.encode()).hexdigest()[:16]}"
+
     def object(self, file: RemoteFile) -> Path:
         """Where a complete file is until it is published."""
         name = hashlib.sha256(f"{file.path}\0{file.size}\0{file.version}".encode()).hexdigest()
@@ -143,7 +172,7 @@ class Volume:
 
     def publish(self, files: Sequence[RemoteFile]) -> None:
         """Put the folder together and publish it at the target, complete and with the marker."""
-        tree = self._staging / "tree"
+        tree = self._tree(files)
         marker = {"request": self.identity, "files": len(files), "bytes": sum(f.size for f in files)}
         with errors(self.target):
             shutil.rmtree(tree, ignore_errors=True)
@@ -167,7 +196,8 @@ class Volume:
                 shutil.rmtree(entry, ignore_errors=True)
 
 
-def _wait_for(lock: int) -> None:
+def _wait_for(lock: int) -> bool:
+    """Wait for the lock; False if there are none."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -176,3 +206,5 @@ def _wait_for(lock: int) -> None:
     except OSError as error:
         # Some network file systems have no locks; the files are checked in any case.
         _log.warning("this volume has no locks (%s): continuing without", error.strerror)
+        return False
+    return True

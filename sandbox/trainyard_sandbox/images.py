@@ -394,6 +394,9 @@ class Store:
     def load(self, archives: Mapping[str, Path], keys: Mapping[str, str]) -> None:
         """Import archives (by tag) with a containerd that runs just for this."""
         self._root.mkdir(parents=True, exist_ok=True)
+        others = {tag: key for tag, key in self.keys().items() if tag not in archives}
+        # If this is interrupted, nobody knows whether these tags have their old content or the new one.
+        self._record(others)
         log = new_log("store")
         with tempfile.TemporaryDirectory(prefix="trainyard-") as scratch:
             socket = f"{scratch}/containerd.sock"
@@ -415,9 +418,11 @@ class Store:
             finally:
                 containerd.terminate()
                 containerd.wait()
-        all_keys = {**self.keys(), **{tag: keys[tag] for tag in archives}}
+        self._record({**others, **{tag: keys[tag] for tag in archives}})
+
+    def _record(self, keys: Mapping[str, str]) -> None:
         partial = self._keys.with_suffix(".partial")
-        partial.write_text(json.dumps(all_keys, indent=1))
+        partial.write_text(json.dumps(keys, indent=1))
         partial.replace(self._keys)
 
     def clone(self, target: Path) -> None:

@@ -331,6 +331,18 @@ def test_an_api_server_that_fails_for_a_moment_is_asked_again(api: FakeApi, acco
     assert f"{SERVICES}/tj-cache-service" in api.objects
 
 
+def test_an_object_that_is_gone_as_soon_as_it_has_been_in_the_way_is_made(
+    api: FakeApi, account: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "trainyard_initializers")
+    api.refuse_next("POST", "/leaderworkersets", status(409, "AlreadyExists"))
+    started(api, account)
+    assert messages(caplog)[:2] == [
+        "Unreachable: LeaderWorkerSet tj-cache was there, and is gone now; trying again in 0 s",
+        "created LeaderWorkerSet tj-cache",
+    ]
+
+
 def test_a_server_that_another_authority_has_signed_gets_no_token(
     api: FakeApi, account: Path, tmp_path: Path
 ) -> None:

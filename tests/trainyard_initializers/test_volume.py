@@ -1,6 +1,8 @@
 """The job's volume: all or nothing, once, and never over somebody else's files."""
 
 import errno
+import fcntl
+import itertools
 import json
 import multiprocessing
 import os
@@ -26,11 +28,13 @@ class Memory:
 
     content: dict[str, bytes]
     announced: dict[str, int] = field(default_factory=dict)
+    version: str = "1"
     read_of: list[str] = field(default_factory=list)
 
     def files(self) -> Iterable[RemoteFile]:
         return [
-            RemoteFile(path, self.announced.get(path, len(body)), "1") for path, body in self.content.items()
+            RemoteFile(path, self.announced.get(path, len(body)), self.version)
+            for path, body in self.content.items()
         ]
 
     def checksum(self, file: RemoteFile) -> Checksum | None:
@@ -124,6 +128,74 @@ def test_too_little_space_is_known_before_anything_is_fetched(tmp_path: Path) ->
     with pytest.raises(VolumeFull, match=r"free, 1048576\.0 TiB more are needed: ask for a larger volume"):
         fill(tmp_path / "dataset", source)
     assert source.read_of == []
+
+
+class Killed(BaseException):
+    """The process ends in the middle."""
+
+
+def fill_and_be_killed(target: Path, source: Memory, renames: int) -> None:
+    """Fill the target, but for the renames after so many."""
+    done, rename = itertools.count(), Path.rename
+
+    def last(path: Path, to: Path) -> Path:
+        if next(done) == renames:
+            raise Killed
+        return rename(path, to)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "rename", last)
+        with pytest.raises(Killed):
+            fill(target, source)
+
+
+def full(_: Path) -> os.statvfs_result:
+    return os.statvfs_result((4096, 4096, 10, 0, 0, 10, 0, 0, 0, 255))
+
+
+@pytest.mark.parametrize("renames", [2, 3, 4], ids=["no file", "one file", "all files"])
+def test_what_was_in_its_place_when_an_initializer_was_killed_fits_and_is_not_fetched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: int
+) -> None:
+    content = {"a": b"1", "folder/b": b"2"}
+    fill_and_be_killed(tmp_path / "dataset", Memory(content), renames)
+    monkeypatch.setattr(os, "statvfs", full)
+    second = Memory(content)
+    fill(tmp_path / "dataset", second)
+    assert (tree(tmp_path / "dataset"), aside(tmp_path / "dataset"), second.read_of) == (content, {}, [])
+
+
+def test_what_a_killed_initializer_had_put_in_its_place_is_dropped_once_the_source_has_changed(
+    tmp_path: Path,
+) -> None:
+    fill_and_be_killed(tmp_path / "dataset", Memory({"a": b"1", "b": b"1"}), renames=3)
+    with pytest.raises(Unreachable):
+        fill(tmp_path / "dataset", Memory({"a": b"2", "b": b""}, announced={"b": 1}, version="2"))
+    assert sorted(aside(tmp_path / "dataset").values()) == [b"", b"2"]
+
+
+def test_without_locks_nothing_is_taken_from_an_initializer_that_may_be_putting_its_files_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(_: int, __: int) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    fill_and_be_killed(tmp_path / "dataset", Memory({"a": b"1", "b": b"1"}), renames=3)
+    before = aside(tmp_path / "dataset")
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(Unreachable):
+        fill(tmp_path / "dataset", Memory({"a": b"", "b": b"1"}, announced={"a": 1}))
+    assert before.items() <= aside(tmp_path / "dataset").items()
+
+
+def test_a_link_that_another_pod_has_put_in_the_place_of_a_file_is_not_brought_back(tmp_path: Path) -> None:
+    fill_and_be_killed(tmp_path / "dataset", Memory({"folder/a": b"1", "b": b"1"}), renames=4)
+    [folder] = (tmp_path / ".trainyard" / "dataset").glob("*/tree-*/folder")
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    second = Memory({"folder/a": b"1", "b": b"1"})
+    fill(tmp_path / "dataset", second)
+    assert (second.read_of, tree(tmp_path / "elsewhere")) == (["folder/a"], {"a": b"1"})
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])

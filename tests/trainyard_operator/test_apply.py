@@ -418,13 +418,14 @@ def test_the_workloads_of_a_jobset_that_have_not_finished_are_deactivated_and_ac
     run(test)
 
 
-def test_a_jobset_without_a_workload_yet_is_looked_at_again_before_it_counts_as_suspended() -> None:
+def test_a_jobset_without_a_workload_is_looked_at_again_as_long_as_kueue_may_be_about_to_make_one() -> None:
     async def test() -> None:
         async with FakeApi().client() as client:
             applier = Scene(client).applier
-            with pytest.raises(RetryError, match="no Workload of JobSet tj"):
-                await applier.write(KEY, DEACTIVATE)
-            assert not (await applier.write(KEY, replace(DEACTIVATE, active=True))).changed
+            with pytest.raises(RetryError, match="no Workload of JobSet tj yet"):
+                await applier.write(KEY, replace(DEACTIVATE, awaited=True))
+            for write in (DEACTIVATE, replace(DEACTIVATE, active=True)):
+                assert not (await applier.write(KEY, write)).changed
 
     run(test)
 

@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from trainyard_kube.resources import CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIME
 from trainyard_operator.core import model
 from trainyard_operator.core.decide import revisions
 from trainyard_operator.core.decide.views import RuntimeKey, revision_of
+from trainyard_operator.core.status.pod_readiness import Nodes
 from trainyard_operator.watch.cache import Cache, Key
 from trainyard_operator.watch.informer import State
 from trainyard_operator.work.apply import Applier
@@ -727,8 +729,10 @@ def test_a_job_that_starts_says_which_volume_it_waits_for_as_only_events_tell() 
             await s.settle()
             waiting_pod(s, "a", "ContainerCreating")
             events = "/api/v1/namespaces/team/events"
-            for name, at, said in (("old", 1, "Scheduled"), ("new", 2, "FailedMount")):
-                event = {"reason": said, "message": said, "lastTimestamp": f"2026-01-01T00:00:0{at}Z"}
+            about = {"uid": s.api.objects[f"{PODS}/a"]["metadata"]["uid"]}
+            for name, at, said in (("old", 1, "SuccessfulAttachVolume"), ("new", 2, "FailedMount")):
+                last = f"2026-01-01T00:00:0{at}Z"
+                event = {"involvedObject": about, "reason": said, "message": said, "lastTimestamp": last}
                 s.api.put(f"{events}/{name}", event)
             await later(s, 15)
             assert blocked(s) == (
@@ -736,9 +740,8 @@ def test_a_job_that_starts_says_which_volume_it_waits_for_as_only_events_tell() 
                 "pod a: FailedMount: FailedMount; "
                 "correct the volume that the message names, or have the platform team check the storage",
             )
-            s.api.put(f"{events}/new", {"reason": "Pulling", "lastTimestamp": "2026-01-01T00:00:20Z"})
-            for path in [path for path in s.api.objects if path.startswith(f"{events}/tj")]:
-                s.api.remove(path)  # about the TrainJob: a real API server would not list it
+            pulling = {"involvedObject": about, "reason": "Pulling", "lastTimestamp": "2026-01-01T00:00:20Z"}
+            s.api.put(f"{events}/new", pulling)
             await later(s, 10)
             assert blocked(s) is None
             asked = s.api.requests.count(("GET", events))
@@ -759,6 +762,39 @@ def test_a_job_whose_pods_change_is_looked_at_after_ten_seconds_and_ever_later_w
             assert waits == [10.0, 30.0, 60.0]
             waiting_pod(s, "a", "ErrImagePull")
             assert await later(s, 60) == 10.0
+
+    run(test)
+
+
+def test_other_words_of_the_scheduler_or_the_kubelet_bring_no_look_forward() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.report(ready=0)
+            await s.settle()
+            pod(s, "a", PodScheduled=NO_ROOM)
+            await later(s, 35)
+            waits = []
+            for number, seconds in enumerate((10, 30, 60), start=2):
+                pod(s, "a", PodScheduled={**NO_ROOM, "message": f"0/{number} nodes are available"})
+                waits.append(await later(s, seconds))
+            assert waits == [30.0, 60.0, 120.0]
+            job = s.cache.trainjobs.get(KEY)
+            assert job is not None
+            assert s.memories.of(job).seen == Nodes(0, "pod a fits no node: 0/4 nodes are available")
+            s.api.requests.clear()
+            looks = []
+            for message, seconds in (
+                ("Back-off", 120),
+                ("not found", 10),
+                ("Back-off", 30),
+                ("", 30),
+                ("", 30),
+            ):
+                waiting_pod(s, "a", "ErrImagePull", message)
+                await later(s, seconds)
+                looks.append(s.api.requests.count(("GET", PODS)))
+            assert looks == [1, 2, 3, 3, 4]
 
     run(test)
 
@@ -1565,5 +1601,24 @@ def test_annotations_that_the_cluster_no_longer_strips_come_back_when_somebody_t
             known = written.pop("trainyard.dev/built-as"), written.pop("trainyard.dev/rendered")
             now = dict(s.api.objects[JOBSET]["metadata"]["annotations"])
             assert (now.pop("trainyard.dev/rendered") != known[1], now) == (True, written)
+
+    run(test)
+
+
+def test_a_job_in_a_queue_is_suspended_though_kueue_does_not_manage_its_namespace() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.settings = replace(s.settings, queue_holds_jobset=True)
+            job = s.api.objects[JOB]
+            s.api.put(JOB, {**job, "metadata": {**job["metadata"], "labels": {names.QUEUE_LABEL: "default"}}})
+            s.see(JOB, "MODIFIED")
+            await s.settle()
+            s.see_jobset()
+            await s.settle()
+            job = s.api.objects[JOB]
+            s.api.put(JOB, {**job, "spec": {**job["spec"], "suspend": True}})
+            s.see(JOB, "MODIFIED")
+            await later(s, 10)
+            assert s.conditions() == {"Suspended": "Suspended"}
 
     run(test)

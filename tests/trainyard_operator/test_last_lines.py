@@ -559,6 +559,20 @@ def test_a_trainjob_that_has_ended_is_forgotten_when_all_is_kept() -> None:
     run(test)
 
 
+def test_a_replica_that_does_not_lead_forgets_a_trainjob_that_has_ended() -> None:
+    async def test() -> None:
+        async with watched() as job:
+            job.scene.leading = False
+            job.fails(end(1, attempt=OFTEN))
+            job.lines.over(KEY)
+            assert (len(job.lines), job.lines.queue.held) == (0, 0)
+            job.fails(end(1))
+            job.lines.over(KEY)
+            assert (len(job.lines), job.lines.queue.depth) == (0, 0)
+
+    run(test)
+
+
 def test_it_can_be_turned_off() -> None:
     async def test() -> None:
         async with watched(lines=0) as job:

@@ -281,6 +281,26 @@ def test_a_queue_that_is_cleared_owes_nothing_more() -> None:
     run(test)
 
 
+def test_of_a_key_that_is_discarded_nothing_is_left_and_of_others_all() -> None:
+    async def test() -> None:
+        clock = Clock()
+        queue: Queue[str] = Queue(clock=clock)
+        queue.add("running")
+        await queue.get()
+        for key in ("running", "ready", "stays"):
+            queue.add(key)
+        queue.add_after("later", 5.0)
+        queue.retry("failed")
+        for key in ("running", "ready", "later", "failed", "unknown"):
+            queue.discard(key)
+        assert (queue.delayed, queue.held, queue.failures("failed")) == (0, 0, 0)
+        queue.done("running")
+        clock.now = 100.0
+        assert (queue.depth, queue.running, await queue.get()) == (1, 0, "stays")
+
+    run(test)
+
+
 def test_workers_that_are_started_twice_are_as_many_as_before() -> None:
     async def test() -> None:
         queue: Queue[str] = Queue()

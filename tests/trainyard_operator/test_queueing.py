@@ -52,6 +52,7 @@ ACTIVATED = Activate("team", "tj", "js-uid", active=True)
 WAITS = Plan(requeue_after=10.0)
 """Then it is asked once whether its queue can ever admit it."""
 DEACTIVATED = replace(ACTIVATED, active=False)
+AWAITED = replace(DEACTIVATED, awaited=True)
 SUSPENDED = {
     "type": "Suspended",
     "status": "True",
@@ -213,7 +214,7 @@ def test_gates_of_others_stay_when_it_is_resumed() -> None:
     ("suspend", "reported", "jobset_suspended", "writes"),
     [
         pytest.param(True, False, False, (DEACTIVATED,), id="a running job is suspended"),
-        pytest.param(True, False, True, (DEACTIVATED,), id="a waiting job is suspended"),
+        pytest.param(True, False, True, (AWAITED,), id="a waiting job is suspended"),
         pytest.param(True, True, False, (DEACTIVATED,), id="somebody has activated it again"),
         pytest.param(True, True, True, (), id="it is suspended"),
         pytest.param(False, True, True, (ACTIVATED,), id="it is resumed"),
@@ -231,7 +232,20 @@ def test_a_user_suspends_and_resumes_the_workload(
 def test_suspending_needs_no_runtime() -> None:
     held = stored(queued())
     seen = observed(queued({"suspend": True}), held, RuntimeProblem.NOT_FOUND)
-    assert reconcile(seen, at(10), JOBSETS).writes == (DEACTIVATED,)
+    assert reconcile(seen, at(10), JOBSETS).writes == (AWAITED,)
+
+
+def test_a_workload_is_awaited_for_a_while_and_only_of_a_jobset_that_waits_in_a_queue() -> None:
+    """Where Kueue does not manage the namespace, none ever comes."""
+    job = queued({"suspend": True})
+    waits, outside = stored(queued()), stored(trainjob())
+    status = {"conditions": [{**SUSPENDED, "lastTransitionTime": stamp(10)}]}
+    assert plan(job, waits, waited=9.9) == Plan((AWAITED,), status)
+    assert plan(job, waits, waited=10.0) == Plan((DEACTIVATED,), status)
+    assert plan(job, outside) == Plan((DEACTIVATED,), status)
+    assert plan(job, replace(waits, suspend=False)) == Plan(
+        (DEACTIVATED,), status, requeue_after=RETRY_SECONDS
+    )
 
 
 # --- what a job is after it has run ------------------------------------------------------------------------

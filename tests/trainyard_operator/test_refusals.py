@@ -40,8 +40,9 @@ from trainyard_operator.core.model import (
     ReplicatedJobStatus,
     Runtime,
 )
+from trainyard_operator.work.event_lists import AGE
 from trainyard_operator.work.jobs import Jobs
-from trainyard_operator.work.refusal_events import AGE, Refusals
+from trainyard_operator.work.refusal_events import Refusals
 
 JOBS = "/apis/batch/v1/namespaces/team/jobs"
 BAD = replace(PLAIN, changed=at(-60), created=at(-90))

@@ -12,7 +12,7 @@ from tests.support.core_values import at, counts, jobset, observed, stamp, train
 from trainyard_api.json_types import Json
 from trainyard_operator.core.build.info import Settings
 from trainyard_operator.core.decide import same_failure
-from trainyard_operator.core.decide.reconcile import reconcile
+from trainyard_operator.core.decide.reconcile import RETRY_SECONDS, reconcile
 from trainyard_operator.core.model import (
     NOTHING,
     Activate,
@@ -98,14 +98,14 @@ def failed(**fields: Any) -> Observed:
 
 def test_then_its_jobset_is_suspended_and_keeps_its_volumes() -> None:
     plan = reconcile(failed(js=restarted()), at(130))
-    assert plan == Plan(writes=(Suspend("team", "tj", "js-uid", "9"),))
+    assert plan == Plan(writes=(Suspend("team", "tj", "js-uid", "9"),), requeue_after=RETRY_SECONDS)
 
 
 def test_a_queue_gets_its_quota_back() -> None:
     job = trainjob(status={"conditions": [FAILED]}, labels={"kueue.x-k8s.io/queue-name": "default"})
     held = restarted(queue="default")
     plan = reconcile(observed(job, held), at(130), Settings(queue_holds_jobset=True))
-    assert plan.writes == (Activate("team", "tj", "js-uid", active=False),)
+    assert plan == Plan(writes=(Activate("team", "tj", "js-uid", active=False),), requeue_after=RETRY_SECONDS)
 
 
 def test_once_it_is_suspended_its_counts_are_told_and_nothing_is_written_any_more() -> None:

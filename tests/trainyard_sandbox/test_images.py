@@ -1,6 +1,7 @@
 """Images are rebuilt only when what goes into them has changed."""
 
 import json
+import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -133,6 +134,22 @@ def test_what_another_checkout_has_put_in_the_place_of_an_image_is_put_right_bef
     image.write_text("theirs")
     store.clone(tmp_path / "copy")
     assert (tmp_path / "copy" / "image").read_text() == "ours"
+
+
+def test_an_image_whose_import_was_interrupted_is_in_the_store_under_no_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    store = Store(tmp_path / "store")
+    store.folder.mkdir()
+    (store.folder / "keys.json").write_text(json.dumps({"a:1": "old", "b:1": "other"}))
+    with pytest.raises(KeyboardInterrupt):
+        store.load({"a:1": tmp_path / "a.tar"}, {"a:1": "new", "b:1": "other"})
+    assert store.keys() == {"b:1": "other"}
 
 
 def test_a_copy_of_the_store_has_its_own_databases_and_shares_what_is_in_images(

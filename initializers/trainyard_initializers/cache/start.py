@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from ..failures import FAILURES, Failure, InvalidSource, Unreachable
+from ..failures import FAILURES, Failure, InvalidSource, NotFound, Unreachable
 from ..request import Request
 from ..retry import Backoff, persist
 from . import manifests, settings
@@ -62,7 +62,10 @@ def _make(cluster: Cluster, manifest: Mapping[str, Any]) -> None:
     try:
         cluster.create(manifest)
     except AlreadyThereError:
-        there = cluster.get(manifest["apiVersion"], kind, name)
+        try:
+            there = cluster.get(manifest["apiVersion"], kind, name)
+        except NotFound:
+            raise Unreachable(f"{kind} {name} was there, and is gone now") from None
         [reference] = manifest["metadata"]["ownerReferences"]
         owners = there["metadata"].get("ownerReferences") or []
         if any(owner.get("uid") == reference["uid"] for owner in owners):

@@ -334,6 +334,8 @@ class Activate:
     uid: str
     active: bool
     """False gives its quota back, and keeps Kueue from admitting it."""
+    awaited: bool = False
+    """Whether Kueue may be about to create the Workload, so that it is to be tried again if there is none."""
 
 
 @dataclass(frozen=True, slots=True)

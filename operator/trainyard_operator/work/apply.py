@@ -356,8 +356,8 @@ class Applier:
             raise RetryError("the Workload has changed") from conflict
         except ApiError as error:
             raise refusal(error, WORKLOADS, f"of JobSet {write.name}") from error
-        if not unfinished and not write.active:
-            raise RetryError(f"Kueue has no Workload of JobSet {write.name} that could be deactivated")
+        if not unfinished and write.awaited:
+            raise RetryError(f"Kueue has no Workload of JobSet {write.name} yet that could be deactivated")
         return changed
 
     async def _record(self, write: model.RecordRevision) -> None:

@@ -123,7 +123,7 @@ class ForbiddenError(Exception):
 class LastLines:
     """Reads logs and writes ConfigMaps. `lines` of each pod are read; 0 turns it off.
 
-    `leading` is checked before each write.
+    `leading` is checked before each write, and when a TrainJob is over: then its leader keeps its lines.
     """
 
     def __init__(
@@ -159,8 +159,10 @@ class LastLines:
     def over(self, key: Key) -> None:
         """The TrainJob has ended or is gone: no further pods of it are reported."""
         due = self._due.get(key)
-        if due is not None and due.idle:
+        # While another replica leads, nobody here works: nothing would ever be done.
+        if due is not None and (due.idle or not self._leading()):
             del self._due[key]
+            self.queue.discard(key)
 
     async def work(self, key: Key) -> float | None:
         """Look at an attempt once; returns the seconds until the next look.

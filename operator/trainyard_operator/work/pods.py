@@ -11,17 +11,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Final
 
 import msgspec
 
 from trainyard_api import names
 from trainyard_api.reasons import Reason
 from trainyard_kube.client import ApiError, Client
-from trainyard_kube.resources import EVENTS, PODS
+from trainyard_kube.resources import PODS
 
 from ..core import model
 from ..core.status import pod_readiness
 from ..watch.cache import Key
+from .event_lists import Event, EventLists
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +32,8 @@ _USUAL = frozenset({"ContainerCreating", "PodInitializing"})
 _GATES = "ReadinessGatesNotReady"
 """The kubelet's reason for a pod whose containers are ready, and that waits for somebody else's word."""
 _NEVER = datetime.min.replace(tzinfo=UTC)
+_OF_PODS: Final = "involvedObject.kind=Pod,reason!=Scheduled,reason!=Created,reason!=Started"
+"""Without what all pods have: `Scheduled` comes before a pod waits, and `Pulled` as the last that counts."""
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -71,15 +75,11 @@ class _Pod(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-class _Event(msgspec.Struct, rename="camel"):
-    reason: str = ""
-    message: str = ""
-    last_timestamp: datetime | None = None
-    event_time: datetime | None = None
-
-
 _decoder = msgspec.json.Decoder(_Pod)
-_event_decoder = msgspec.json.Decoder(_Event)
+
+_Cause = tuple[Reason, str] | None
+_Newest = dict[str, tuple[datetime, _Cause]]
+"""By uid of a pod: when its newest Event was, and what the pod waits for by that."""
 
 
 @dataclass(slots=True)
@@ -120,6 +120,7 @@ class Pods:
         self._client = client
         self._now = now
         self._clock = clock
+        self._events = EventLists[_Newest](client, dict, _keep, clock=clock)
 
     async def follow(self, start: Start | None, jobset: model.JobSet) -> tuple[Start, float]:
         """Look at the pods of a JobSet that starts, if that is due.
@@ -136,8 +137,9 @@ class Pods:
         try:
             ask = start.seen is None or start.seen.held is not None
             seen = pod_readiness.seen(await self._of(jobset, ask_events=ask), self._now())
-            if seen != start.seen:
-                start.seen, start.looks = seen, 1
+            if seen.differs(start.seen):
+                start.looks = 1
+            start.seen = seen
         except ApiError as error:
             logger.info("%s: its pods cannot be listed: %s", Key.of(jobset), error)
         return start, start.due(jobset) - clock
@@ -154,17 +156,16 @@ class Pods:
         waiting = next((pod for pod in pods if _is_created(pod)), None) if ask_events else None
         if waiting is not None and not any(pod.held for pod in views.values()):
             name = waiting.metadata.name
-            views[name] = replace(views[name], held=await self._last_said(jobset.namespace, waiting))
+            newest = await self._events.of(jobset.namespace, _OF_PODS)
+            _, held = newest.get(waiting.metadata.uid, (_NEVER, None))
+            views[name] = replace(views[name], held=held)
         return list(views.values())
 
-    async def _last_said(self, namespace: str, pod: _Pod) -> tuple[Reason, str] | None:
-        """What the pod waits for, from its newest Event; None if there is nothing to report."""
-        params = {"fieldSelector": f"involvedObject.uid={pod.metadata.uid}"}
-        events: list[_Event] = []
-        async for page in self._client.list(EVENTS.path(namespace), params=params):
-            events += [_event_decoder.decode(raw) for raw in page.items or ()]
-        last = max(events, key=lambda event: event.last_timestamp or event.event_time or _NEVER, default=None)
-        return None if last is None else pod_readiness.why(last.reason, last.message)
+
+def _keep(newest: _Newest, event: Event) -> None:
+    uid, at = event.involved_object.uid, event.last or _NEVER
+    if uid not in newest or newest[uid][0] <= at:
+        newest[uid] = at, pod_readiness.why(event.reason, event.message)
 
 
 def _is_deleted(pod: _Pod) -> bool:

@@ -140,6 +140,15 @@ class Queue(Generic[K]):
         for key in self._running:
             self._running[key] = False
 
+    def discard(self, key: K) -> None:
+        """Forget the key as `clear` does all of them."""
+        self._ready.pop(key, None)
+        self._failures.pop(key, None)
+        if self._due.pop(key, None) is not None:
+            self._compact()
+        if key in self._running:
+            self._running[key] = False
+
     def _compact(self) -> None:
         """Drop the delays no longer in force once they are the larger part of the heap."""
         if len(self._heap) > 2 * len(self._due):

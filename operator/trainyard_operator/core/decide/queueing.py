@@ -37,7 +37,10 @@ _LABELS: Final = frozenset(
 _OF_KUEUE: Final = (f"{names.KUEUE_GROUP}/", names.PROVISIONING_PREFIX)
 """How the labels and annotations begin that Kueue reads of a job, or writes on it."""
 PATIENCE: Final = 10.0
-"""Seconds that a JobSet waits in its queue before anybody asks whether the queue can ever admit it."""
+"""Seconds that a JobSet waits in its queue before anybody asks whether the queue can ever admit it.
+
+By then Kueue has made its Workload, if it ever does.
+"""
 _MOST_PARAMETERS: Final = 100
 _LONGEST_VALUE: Final = 255
 """Of a parameter of a ProvisioningRequest, as Kubernetes' autoscaler has it."""
@@ -132,22 +135,25 @@ def started_at(jobset: JobSet) -> datetime | None:
     return resumed_at(jobset) if suspended else jobset.created
 
 
-def activation(job: TrainJob, jobset: JobSet, *, reported: bool) -> Activate | None:
+def activation(job: TrainJob, jobset: JobSet, *, reported: bool, waited: float) -> Activate | None:
     """The write that activates the JobSet's Workload, or deactivates it if the TrainJob is suspended.
 
     Kueue deactivates Workloads as well, for reasons of its own: one is activated only when its
-    TrainJob is resumed.
+    TrainJob is resumed. Where Kueue does not manage the namespace, there is no Workload, and no
+    need for one: the JobSet stays suspended.
 
     Args:
         job: The TrainJob.
         jobset: Its JobSet, which a queue holds.
         reported: Whether the TrainJob's status says that it is suspended.
+        waited: Seconds for which the queue has been seen to hold the JobSet back.
     """
     if is_gated(jobset):
         return None
     suspended = job.spec.get("suspend") is True
     if suspended and not (reported and jobset.suspend):
-        return Activate(jobset.namespace, jobset.name, jobset.uid, active=False)
+        fresh = bool(jobset.queue) and jobset.suspend and waited < PATIENCE
+        return Activate(jobset.namespace, jobset.name, jobset.uid, active=False, awaited=fresh)
     if reported and not suspended:
         return Activate(jobset.namespace, jobset.name, jobset.uid, active=True)
     return None

@@ -196,14 +196,16 @@ def _after_the_end(
     after = conditions.without(_suspension(job, before, now, settings), names.BLOCKED)
     failed = conditions.find(before, names.FAILED) or {}
     writes: tuple[Write, ...] = ()
+    again = None
     over = jobset is not None and has_ended(jobset)
     if jobset is not None and not jobset.deleting and failed.get("reason") == Reason.DEADLINE_EXCEEDED:
         writes = (_deletion(jobset),)
     elif jobset is not None and not over and failed.get("reason") == Reason.SAME_FAILURE:
         writes = same_failure.stop(job, jobset, settings)
         over = not writes
+        again = RETRY_SECONDS if writes else None
     # A JobSet that is not over is about to go or to stop, or is seen as it was before: its counts are old.
-    return Plan(writes=writes, status=_status(job, after, jobset if over else None))
+    return Plan(writes=writes, status=_status(job, after, jobset if over else None), requeue_after=again)
 
 
 def _is_held_by_kueue(job: TrainJob) -> bool:
@@ -333,9 +335,11 @@ def _next_step(observed: Observed, now: datetime, settings: Settings, using: Fra
     queued = queueing.holds(job, jobset, settings)
     if queued and jobset is not None:
         reported = conditions.is_true(conditions.of(job.status), names.SUSPENDED)
-        activation = queueing.activation(job, jobset, reported=reported)
+        activation = queueing.activation(job, jobset, reported=reported, waited=observed.waited)
         if activation is not None:
-            return _unless_rejected(_Step(writes=(activation,)), observed, now)
+            # If it runs without a Workload, it runs on, and nothing else leads here again.
+            wait = RETRY_SECONDS if _is_suspended(job) and not jobset.suspend else None
+            return _unless_rejected(_Step(writes=(activation,), wait=wait), observed, now)
         if not jobset.suspend:
             return _Step()  # Kueue is about to suspend it.
     if isinstance(observed.runtime, RuntimeProblem):

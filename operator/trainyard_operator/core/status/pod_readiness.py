@@ -97,6 +97,10 @@ class Nodes:
     lost: bool = False
     """Whether a pod has lost its node."""
 
+    def differs(self, before: Nodes | None) -> bool:
+        """Whether more has changed than how the scheduler or the kubelet words the same."""
+        return before is None or _facts(self) != _facts(before)
+
 
 def seen(pods: Iterable[Pod], now: datetime) -> Nodes:
     """What the pods show at this time."""
@@ -105,6 +109,10 @@ def seen(pods: Iterable[Pod], now: datetime) -> Nodes:
     stuck = [pod for pod in by_age if pod.since is not None and now - pod.since >= PATIENCE]
     lost = any(pod.lost for pod in by_age)
     return Nodes(ready, _sentence(stuck) if stuck else "", _held(by_age), lost)
+
+
+def _facts(nodes: Nodes) -> tuple[int, bool, str, bool]:
+    return nodes.ready, bool(nodes.unschedulable), nodes.held.reason if nodes.held else "", nodes.lost
 
 
 def _sentence(stuck: list[Pod]) -> str:
