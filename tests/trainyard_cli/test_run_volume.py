@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from trainyard_api.errors import UserError
 from trainyard_assist import workspace, workspace_scripts
 from trainyard_assist.run import interactive
 from trainyard_assist.workspace import Packed
+from trainyard_cli.cluster import workspace as cluster
 from trainyard_cli.commands import attach
 from trainyard_cli.commands import run_volume as command
 from trainyard_kube.credentials import Credentials
@@ -78,9 +80,28 @@ def test_a_folder_is_written_whole_and_the_carrier_is_cancelled(api: Carrier) ->
 
 def test_a_folder_that_is_there_is_not_sent_twice(api: Carrier) -> None:
     api.file.parent.mkdir(parents=True)
-    api.file.write_bytes(b"there")
+    there = bytes(len(PACKED.archive))
+    api.file.write_bytes(there)
     assert brought(api).endswith("The folder was there already\nTrainJob team/tj is cancelled\n")
-    assert api.file.read_bytes() == b"there"
+    assert api.file.read_bytes() == there
+
+
+def test_a_folder_of_which_only_a_part_is_there_is_replaced(api: Carrier) -> None:
+    api.file.parent.mkdir(parents=True)
+    api.file.write_bytes(PACKED.archive[:1000])
+    assert brought(api).endswith("The folder is there\nTrainJob team/tj is cancelled\n")
+    assert api.file.read_bytes() == PACKED.archive
+
+
+def test_an_upload_that_is_cut_leaves_nothing(api: Carrier, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def cut(archive: bytes) -> AsyncGenerator[bytes]:
+        yield archive[:1000]
+
+    monkeypatch.setattr(cluster, "_pieces", cut)
+    why = "written to PersistentVolumeClaim results: 1000 of 300000 bytes were written$"
+    with pytest.raises(UserError, match=why):
+        brought(api)
+    assert [*api.file.parent.iterdir()] == []
 
 
 def test_a_claim_that_cannot_be_written_is_told_and_the_carrier_is_cancelled(api: Carrier) -> None:
