@@ -123,7 +123,7 @@ def printed(
 
     async def answer() -> int:
         async with api.serving() as url:
-            credentials = Credentials(server=url, tls=None, namespace="team")
+            credentials = Credentials(url, None, namespace="team", options=("--context", "lab"))
             return await command._print(
                 credentials, None, "tj", wanted, printer=printer, err=err, follow=follow
             )
@@ -245,7 +245,8 @@ def test_a_job_without_pods_says_its_state_and_who_knows_more(monkeypatch: pytes
     assert printed(Cluster(state="Queued"), monkeypatch) == (
         1,
         "",
-        "TrainJob team/tj is Queued, and has no pods yet. See why: trainyard explain tj -n team\n",
+        "TrainJob team/tj is Queued, and has no pods yet. "
+        "See why: trainyard explain tj -n team --context lab\n",
     )
     code, out, err = printed(Cluster(state="Complete"), monkeypatch)
     assert (code, out) == (1, "")

@@ -55,7 +55,7 @@ def brought(api: Carrier) -> str:
     err = io.StringIO()
 
     def bring(url: str) -> None:
-        credentials = Credentials(server=url, tls=None, namespace="team")
+        credentials = Credentials(url, None, namespace="team", options=("--context", "lab"))
         command.bring(credentials, CARRIER, PACKED, err=err)
 
     async def test() -> None:
@@ -122,6 +122,14 @@ def test_a_carrier_that_is_refused_or_ends_too_early_is_told(api: Carrier) -> No
     api.ends("Failed")
     with pytest.raises(UserError, match="nothing has been sent: TrainJob team/tj has ended before it had"):
         brought(api)
+
+
+def test_a_carrier_that_cannot_be_cancelled_says_how_to_end_it(api: Carrier) -> None:
+    api.refuse_next("DELETE", TRAINJOB, status(403, "Forbidden", 'User "ada" cannot delete resource'))
+    assert brought(api).endswith(
+        "TrainJob team/tj: you are not allowed to delete TrainJobs in namespace team. "
+        "To end it: trainyard cancel tj -n team --context lab\n"
+    )
 
 
 def test_ctrl_c_cancels_the_carrier(api: Carrier, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ cannot continue in the other (docs/adr/0038).
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+import shlex
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -25,11 +26,18 @@ from . import connection
 from .lists import everything, undecoded
 
 _NO_NEW_ONES: Final = json.dumps({"spec": {"hard": {TRAINJOBS: "0"}}}, separators=(",", ":"))
-CLOSE: Final = (
-    f"kubectl get namespaces -l {names.TENANT_LABEL} -o jsonpath='{{.items[*].metadata.name}}' | "
-    f"xargs -n1 kubectl patch resourcequota tenant --type=merge -p '{_NO_NEW_ONES}' -n"
-)
-"""The command that lets no new TrainJobs into the tenants' namespaces; `make up` undoes it."""
+
+
+def close(options: Sequence[str] = ()) -> str:
+    """The command that lets no new TrainJobs into the tenants' namespaces; `make up` undoes it.
+
+    `options` are those of kubectl that lead to the cluster.
+    """
+    kubectl = shlex.join(["kubectl", *options])
+    return (
+        f"{kubectl} get namespaces -l {names.TENANT_LABEL} -o jsonpath='{{.items[*].metadata.name}}' | "
+        f"xargs -n1 {kubectl} patch resourcequota tenant --type=merge -p '{_NO_NEW_ONES}' -n"
+    )
 
 
 def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[str]:
@@ -77,7 +85,7 @@ async def refused(client: Client, integrations: Collection[Integration], *, inst
         f"them, or keep their quota forever. {'. '.join(jobs)}",
         f"To leave it as it is, say in the stack file: kueue.integrations: [{way}]",
         "To change it, let these jobs end, or delete them. So that no new ones come meanwhile, run this; "
-        f"make up then gives the tenants their quota back: {CLOSE}",
+        f"make up then gives the tenants their quota back: {close(client.credentials.options)}",
     ]
 
 

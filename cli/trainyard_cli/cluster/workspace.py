@@ -168,9 +168,10 @@ async def _stored(client: Client, namespace: str, objects: Objects) -> dict[str,
     except NotFoundError:
         return None
     except ApiError as error:
+        look = client.credentials.command("kubectl", "get", "trainjob", name, "-n", namespace)
         raise UserError(
             f"it is unknown whether TrainJob {name} was created: {error.shown}; look with "
-            f"`kubectl get trainjob {name} -n {namespace}` and delete it: its workspace was not sent"
+            f"`{look}` and delete it: its workspace was not sent"
         ) from error
     return trainjob if workspace.secret_of(trainjob) == objects.secret["metadata"]["name"] else None
 
@@ -200,8 +201,9 @@ async def _withdraw(client: Client, namespace: str, trainjob: Json) -> str:
     except NotFoundError:
         return ""
     except ApiError as error:
+        delete = client.credentials.command("kubectl", "delete", "trainjob", name, "-n", namespace)
         return (
             f"TrainJob {name} could not be deleted ({error.shown}), and its pods will wait for the "
-            f"workspace: `kubectl delete trainjob {name} -n {namespace}`"
+            f"workspace: `{delete}`"
         )
     return ""

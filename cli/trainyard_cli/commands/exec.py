@@ -123,9 +123,10 @@ async def _execute(
         except AbsentProgramError as error:
             if arguments:
                 raise UserError(clean(f"the image of {target} has no {arguments[0]}")) from error
+            again = credentials.command("trainyard", "exec", job, "-n", target.namespace)
             raise UserError(
                 f"the image of {target} has no shell, neither bash nor sh: name a command that it has, such "
-                f"as trainyard exec {job} -- python3"
+                f"as {again} -- python3"
             ) from error
 
 
