@@ -81,8 +81,6 @@ def open_shell(
     trainjob: Json,
     shell: Shell,
     *,
-    kubeconfig: str | None = None,
-    context: str | None = None,
     descriptors: tuple[int, int, int] = (0, 1, 2),
     out: TextIO,
     err: TextIO,
@@ -95,8 +93,6 @@ def open_shell(
         credentials: The cluster.
         trainjob: The TrainJob as it is stored.
         shell: What is opened.
-        kubeconfig: None: KUBECONFIG or ~/.kube/config.
-        context: None: the current one.
         descriptors: The input, output and errors of the shell.
         out: Where the lines go that come before it.
         err: Where everything else goes.
@@ -134,8 +130,7 @@ def open_shell(
             shell.words,
             rank=rank,
             namespace=namespace,
-            kubeconfig=kubeconfig,
-            context=context,
+            credentials=credentials,
             descriptors=descriptors,
         )
     except execution.CutError as error:
