@@ -161,17 +161,28 @@ async def send(client: Client, draft: Draft, new_name: Callable[[], str] | None)
         return await workspace.send(client, namespace, Objects(dict(manifest), dict(draft.secret)))
     for attempt in range(TRIES):
         try:
-            return await client.create(TRAINJOBS.path(namespace), manifest)
+            return await create(client, manifest)
         except ConflictError as error:
             if new_name is None or attempt == TRIES - 1:
                 raise _taken(client, namespace, name) from error
             name = new_name()
             manifest = {**manifest, "metadata": {**manifest["metadata"], "name": name}}
-        except UnauthorizedError:
-            raise
-        except RetriableError as error:
-            return await _after_silence(client, manifest, error)
     raise AssertionError  # the last try has returned or raised
+
+
+async def create(client: Client, manifest: Json) -> dict[str, Any]:
+    """Create a TrainJob; returns it as it is stored, also if nobody has said so.
+
+    Raises:
+        UserError: Nobody has answered, and it is not there, or nobody knows whether it is; says how to look.
+        ApiError: It is refused.
+    """
+    try:
+        return await client.create(TRAINJOBS.path(manifest["metadata"]["namespace"]), manifest)
+    except UnauthorizedError:
+        raise
+    except RetriableError as error:
+        return await _after_silence(client, manifest, error)
 
 
 async def _after_silence(client: Client, manifest: Json, error: ApiError) -> dict[str, Any]:
