@@ -7,6 +7,7 @@ docs/adr/0030. Pure.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -56,6 +57,8 @@ class Seen:
     """By the clock of the API server."""
     unseen: str = ""
     """Why its JobSet could not be seen."""
+    options: tuple[str, ...] = ()
+    """The options of commands that lead to its cluster."""
 
     @property
     def namespace(self) -> str:
@@ -78,6 +81,10 @@ class Seen:
         own = read.texts(self.jobset, "metadata", "labels").get(names.QUEUE_LABEL, "")
         return own or self.row.queue
 
+    def command(self, *words: str) -> str:
+        """A command about it."""
+        return shlex.join([*words, self.name, "-n", self.namespace, *self.options])
+
     def answer(self, outcome: Outcome, predicate: str) -> Answer:
         """The answer whose sentence says this of it."""
         return Answer(
@@ -93,7 +100,7 @@ def not_cancelled(seen: Seen) -> Answer | None:
     if read.deleting(seen.trainjob):
         return seen.answer(Outcome.UNCHANGED, "is already being deleted")
     if seen.row.is_over:
-        removes = f"to remove it: kubectl delete trainjob {seen.name} -n {seen.namespace}"
+        removes = f"to remove it: {seen.command('kubectl', 'delete', 'trainjob')}"
         return seen.answer(
             Outcome.UNCHANGED, f"is {seen.row.state}: it has ended, and there is nothing to cancel; {removes}"
         )
@@ -110,7 +117,7 @@ def not_suspended(seen: Seen) -> Answer | None:
         return seen.answer(
             Outcome.REFUSED,
             f"cannot be suspended: queue {seen.queue} holds TrainJobs, so only Kueue suspends and resumes "
-            f"them; to stop it: trainyard cancel {seen.name} -n {seen.namespace}",
+            f"them; to stop it: {seen.command('trainyard', 'cancel')}",
         )
     return None
 
@@ -128,7 +135,7 @@ def _not_to_be_changed(seen: Seen, verb: str) -> Answer | None:
     if read.deleting(seen.trainjob):
         return seen.answer(Outcome.REFUSED, f"is being deleted, and cannot be {verb}")
     if seen.row.is_over:
-        again = f"to send it again: trainyard retry {seen.name} -n {seen.namespace}"
+        again = f"to send it again: {seen.command('trainyard', 'retry')}"
         return seen.answer(
             Outcome.REFUSED, f"is {seen.row.state}: it has ended, and cannot be {verb}; {again}"
         )
@@ -238,7 +245,7 @@ def how_suspended(seen: Seen) -> str:
         follows = f"it stays in queue {seen.queue}, and is not admitted"
     else:
         follows = "it does not start"
-    return f"is suspended: {follows}; to resume it: trainyard resume {seen.name} -n {seen.namespace}"
+    return f"is suspended: {follows}; to resume it: {seen.command('trainyard', 'resume')}"
 
 
 def how_resumed(seen: Seen) -> str:

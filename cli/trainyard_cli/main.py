@@ -16,6 +16,7 @@ import typer
 
 from trainyard_api import places
 from trainyard_api.errors import UserError
+from trainyard_api.printable import clean
 
 from . import on_demand
 from .on_demand import Listed
@@ -258,4 +259,10 @@ def exit_code(command: Callable[[], int]) -> int:
             "pip install 'trainyard[site,operator]'",
             file=sys.stderr,
         )
+        return UserError.exit_code
+    except OSError as error:
+        # Asking whether a file exists raises too, where a folder may not be searched or a name is too long.
+        if isinstance(error, BrokenPipeError) or not isinstance(error.filename, str):
+            raise
+        print(clean(f"{error.filename}: {error.strerror}"), file=sys.stderr)
         return UserError.exit_code

@@ -13,6 +13,7 @@ import base64
 import binascii
 import contextlib
 import os
+import shlex
 import ssl
 import tempfile
 import time
@@ -189,6 +190,12 @@ class Credentials:
     namespace: str = "default"
     """The namespace of the kubeconfig's context, or of the service account."""
     headers: Mapping[str, str] = field(default_factory=lambda: {"User-Agent": names.OPERATOR})
+    options: tuple[str, ...] = ()
+    """The options of kubectl, and of the command, that lead to the same cluster."""
+
+    def command(self, *words: str) -> str:
+        """A command to be printed, as a shell reads it, with the options that lead to the same cluster."""
+        return shlex.join([*words, *self.options])
 
     def session(
         self,

@@ -7,7 +7,7 @@ import yaml
 
 from tests.support.cluster import UNTIL_TOLD, Cluster, Object, emptied, finish, shows
 from tests.support.patience import eventually
-from trainyard_cli.cluster.queued_jobs import CLOSE
+from trainyard_cli.cluster.queued_jobs import close
 
 from .people import trainyard
 from .queues import (
@@ -115,8 +115,8 @@ def test_what_the_queues_hold_changes_once_no_job_is_in_them_and_none_comes_mean
         assert refused.returncode == 1, refused.stdout + refused.stderr
         assert "refused: the queues hold TrainJobs, and would hold JobSets" in refused.stderr
         assert "With quota: team-a/runs" in refused.stderr
-        assert CLOSE in refused.stderr
-    platform.run("sh", "-c", CLOSE)
+        assert close() in refused.stderr
+    platform.run("sh", "-c", close())
     eventually("the quota is nothing", lambda: quota("status") == "0")
     late = yaml.safe_dump(queued("late", "100m"))
     denied = team_a.run("kubectl", "create", "-n", "team-a", "-f", "-", check=False, stdin=late)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from trainyard_cli.cluster import connection
+from trainyard_cli.options import same_place
 from trainyard_kube.credentials import Credentials
 
 from .answers import answered
@@ -26,7 +27,8 @@ def typed(
 
     async def answer() -> tuple[int, str, str]:
         async with api.serving() as url:
-            credentials = Credentials(server=url, tls=None, namespace="team", source="kubeconfig")
+            place = tuple(same_place(None, options.get("kubeconfig"), options.get("context")))
+            credentials = Credentials(url, None, namespace="team", source="kubeconfig", options=place)
             monkeypatch.setattr(connection, "load", lambda *_: credentials)
             return await asyncio.to_thread(answered, command, *arguments, **options)
 

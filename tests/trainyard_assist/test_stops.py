@@ -1,5 +1,6 @@
 """Whether a TrainJob may be cancelled, suspended or resumed, and what is said to be lost."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -86,6 +87,15 @@ AGAIN = "to send it again: trainyard retry hello -n team"
 )
 def test_what_has_ended_or_goes_is_not_cancelled(job: Seen, expected: Answer | None) -> None:
     assert stops.not_cancelled(job) == expected
+
+
+def test_a_command_that_is_named_has_the_options_that_lead_to_the_same_cluster() -> None:
+    ended = replace(seen("Complete"), options=("--kubeconfig", "my config", "--context", "lab"))
+    assert stops.not_cancelled(ended) == answer(
+        Outcome.UNCHANGED,
+        "is Complete: it has ended, and there is nothing to cancel; "
+        "to remove it: kubectl delete trainjob hello -n team --kubeconfig 'my config' --context lab",
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """An error ends a command with its exit code and its text, and is caught in one place."""
 
+import errno
+from pathlib import Path
+
 import pytest
 
 from tests.support.answers import answered
@@ -42,6 +45,23 @@ def test_an_error_is_its_text_and_its_exit_code(error: UserError, answer: tuple[
     assert answered(command) == answer
 
 
-def test_what_is_no_error_of_a_user_is_not_hidden() -> None:
-    with pytest.raises(ZeroDivisionError):
-        answered(lambda: 1 // 0)
+def test_a_file_that_cannot_be_used_is_one_line_with_its_path_and_the_reason() -> None:
+    too_long = "x" * 300
+    assert answered(Path(too_long).exists) == (2, "", f"{too_long}: File name too long\n")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ZeroDivisionError(),
+        OSError(errno.ECONNREFUSED, "Connection refused"),
+        BrokenPipeError(errno.EPIPE, "Broken pipe", "pipe"),
+    ],
+    ids=["a mistake in the code", "without a file", "a reader that has gone"],
+)
+def test_what_is_no_error_of_a_user_is_not_hidden(error: Exception) -> None:
+    def command() -> int:
+        raise error
+
+    with pytest.raises(type(error)):
+        answered(command)

@@ -1,5 +1,6 @@
 """A stack has one cluster, which every command that is given the stack connects to."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -159,3 +160,21 @@ def test_nobody_connects_by_the_kubeconfig_alone_who_has_a_stack() -> None:
     }
     of_trainjobs = ("answers", "cancel", "cp", "exec", "ports", "retry", "run", "run_local")
     assert callers == {"cluster/moves", "commands/adopt", *(f"commands/{name}" for name in of_trainjobs)}
+
+
+def test_who_is_connected_knows_the_options_that_lead_to_the_same_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "my config"
+    lab = {"name": "lab", "context": {"cluster": "lab"}}
+    clusters = [{"name": "lab", "cluster": {"server": "https://10.0.0.1"}}]
+    file.write_text(json.dumps({"current-context": "lab", "contexts": [lab], "clusters": clusters}))
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    assert [
+        connection.load(*given).command("kubectl", "get", "pods")
+        for given in ((None, None), (None, "lab"), (str(file), "lab"))
+    ] == [
+        "kubectl get pods",
+        "kubectl get pods --context lab",
+        f"kubectl get pods --kubeconfig '{file}' --context lab",
+    ]

@@ -151,6 +151,14 @@ def test_without_a_yes_nothing_is_deleted(pulumi: Path) -> None:
     assert called(pulumi) == [PREVIEW]
 
 
+def test_the_command_without_confirmation_is_the_same_one(pulumi: Path) -> None:
+    _, _, err = answer(pulumi, kubeconfig="my config", context="prod", exclude_protected=True)
+    assert err.endswith(
+        "Nothing has been deleted. To do it without confirmation: trainyard destroy --stack prod "
+        "--kubeconfig 'my config' --context prod --exclude-protected --yes\n"
+    )
+
+
 def test_with_the_flag_nobody_is_asked(pulumi: Path) -> None:
     assert answer(pulumi, yes=True, kubeconfig="/k") == (0, BEFORE + AFTER, READING + DESTROYING)
     assert (pulumi / "pulumi.kubeconfig").read_text() == "/k\n/k\n"

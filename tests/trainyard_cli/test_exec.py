@@ -24,7 +24,7 @@ from trainyard_cli.commands import exec as command
 from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials
 
-WHY = r"\. See why: trainyard explain tj -n team$"
+WHY = r"\. See why: trainyard explain tj -n team --context lab$"
 
 
 def executed(
@@ -39,7 +39,7 @@ def executed(
     async def test() -> int:
         async with api.serving() as url:
             return await command._execute(
-                Credentials(server=url, tls=None, namespace="team"),
+                Credentials(server=url, tls=None, namespace="team", options=("--context", "lab")),
                 None,
                 "tj",
                 rank,
@@ -184,7 +184,11 @@ def test_a_program_or_a_shell_that_the_image_does_not_have_is_told(
     with pytest.raises(UserError, match=r"^the image of rank 0 of TrainJob team/tj has no no-such-program$"):
         executed(api, "no-such-program", "-v")
     monkeypatch.setattr(interactive, "shell", lambda _: ("no-such-shell",))
-    with pytest.raises(UserError, match="has no shell, neither bash nor sh: name a command that it has"):
+    with pytest.raises(
+        UserError,
+        match=r"has no shell, neither bash nor sh: name a command that it has, such as "
+        r"trainyard exec tj -n team --context lab -- python3$",
+    ):
         executed(api)
 
 

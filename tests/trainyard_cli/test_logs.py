@@ -19,7 +19,7 @@ from trainyard_cli.cluster import logs as cluster
 from trainyard_cli.cluster.logs import Logs, Pod, Source, Wanted
 from trainyard_cli.commands import logs as command
 from trainyard_cli.printer import Printer
-from trainyard_kube.client import Client
+from trainyard_kube.client import Client, UnauthorizedError
 from trainyard_kube.credentials import Credentials
 from trainyard_operator.core.decide.last_lines import Kept, Lines
 
@@ -96,6 +96,17 @@ class Cluster(FakeApi):
         self.refuse_next("GET", path, status(403, "Forbidden"))
 
 
+class Slow(Cluster):
+    """A cluster of which each log that may be read comes after the refusals."""
+
+    async def _get(  # type: ignore[override] # a log comes in pieces
+        self, request: web.Request, body: Any
+    ) -> web.StreamResponse:
+        if request.path.endswith("/log"):
+            await asyncio.sleep(0.1)
+        return await super()._get(request, body)
+
+
 def printed(
     api: Cluster, monkeypatch: pytest.MonkeyPatch, out: io.StringIO | None = None, **options: Any
 ) -> tuple[int, str, str]:
@@ -112,7 +123,7 @@ def printed(
 
     async def answer() -> int:
         async with api.serving() as url:
-            credentials = Credentials(server=url, tls=None, namespace="team")
+            credentials = Credentials(url, None, namespace="team", options=("--context", "lab"))
             return await command._print(
                 credentials, None, "tj", wanted, printer=printer, err=err, follow=follow
             )
@@ -184,9 +195,18 @@ def test_a_rank_that_is_not_there_is_told_which_are(monkeypatch: pytest.MonkeyPa
 def test_what_the_user_may_not_do_is_one_sentence(
     path: str, action: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api = Cluster(stamped(1, "a"))
+    api = Slow(stamped(1, "a"), stamped(2, "b"))
     api.forbid(path)
     with pytest.raises(UserError, match=f"^you are not allowed to {action} in namespace team$"):
+        printed(api, monkeypatch)
+
+
+def test_credentials_that_are_refused_for_one_rank_are_an_error_of_the_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = Slow(stamped(1, "a"), stamped(2, "b"))
+    api.refuse_next("GET", "/log", status(401, "Unauthorized"))
+    with pytest.raises(UnauthorizedError):
         printed(api, monkeypatch)
 
 
@@ -225,7 +245,8 @@ def test_a_job_without_pods_says_its_state_and_who_knows_more(monkeypatch: pytes
     assert printed(Cluster(state="Queued"), monkeypatch) == (
         1,
         "",
-        "TrainJob team/tj is Queued, and has no pods yet. See why: trainyard explain tj -n team\n",
+        "TrainJob team/tj is Queued, and has no pods yet. "
+        "See why: trainyard explain tj -n team --context lab\n",
     )
     code, out, err = printed(Cluster(state="Complete"), monkeypatch)
     assert (code, out) == (1, "")

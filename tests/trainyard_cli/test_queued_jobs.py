@@ -182,5 +182,13 @@ def test_a_stack_file_without_kueue_is_compared_with_the_cluster(
     assert queued_jobs.refusals("prod", None, None) == ["refused_without_kueue"]
 
 
+def test_the_command_that_lets_no_new_jobs_come_acts_on_the_cluster_of_the_stack() -> None:
+    assert queued_jobs.close(("--context", "lab")) == (
+        "kubectl --context lab get namespaces -l trainyard.dev/tenant -o "
+        "jsonpath='{.items[*].metadata.name}' | xargs -n1 kubectl --context lab patch resourcequota tenant "
+        """--type=merge -p '{"spec":{"hard":{"count/trainjobs.trainer.kubeflow.org":"0"}}}' -n"""
+    )
+
+
 def test_the_guide_has_the_command_that_lets_no_new_jobs_come() -> None:
-    assert f"$ {queued_jobs.CLOSE}\n" in (ROOT / "docs" / "queues-and-tenants.md").read_text()
+    assert f"$ {queued_jobs.close()}\n" in (ROOT / "docs" / "queues-and-tenants.md").read_text()

@@ -176,8 +176,9 @@ def test_the_json_names_the_new_job(again: Again) -> None:
 def test_a_job_that_was_sent_suspended_is_so_again(again: Again) -> None:
     api = Cluster()
     api.objects[HELLO]["spec"]["suspend"] = True
-    assert again(api)[1] == (
-        "TrainJob team/hello is sent again; it is suspended; to resume it: trainyard resume hello -n team\n"
+    assert again(api, context="lab")[1] == (
+        "TrainJob team/hello is sent again; it is suspended; "
+        "to resume it: trainyard resume hello -n team --context lab\n"
     )
     assert api.objects[HELLO]["spec"]["suspend"] is True
 

@@ -85,7 +85,18 @@ def run(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Answer
 
     def answered(api: FakeApi, *words: str, **more: Any) -> tuple[int, str, str]:
         out, err = io.StringIO(), io.StringIO()
-        names = ("copied", "yes", "dry_run", "detach", "local", "shell", "form", "ask", "namespace")
+        names = (
+            "copied",
+            "yes",
+            "dry_run",
+            "detach",
+            "local",
+            "shell",
+            "form",
+            "ask",
+            "namespace",
+            "context",
+        )
         options = {"detach": True} | {name: more.pop(name) for name in names if name in more}
 
         def ask(url: str) -> int:
@@ -281,11 +292,11 @@ def test_a_runtime_of_the_namespace_comes_before_that_of_all(run: Answer) -> Non
 def test_a_name_that_is_taken_is_told_before_anything_is_sent(run: Answer) -> None:
     api = Cluster()
     api.put(f"{JOBS}/mine", {})
-    assert run(api, *WORDS, yes=True, name="mine") == (
+    assert run(api, *WORDS, yes=True, name="mine", context="x") == (
         2,
         "",
         "namespace team has a TrainJob mine already: choose another --name, or delete that one: "
-        "kubectl delete trainjob mine -n team\n",
+        "kubectl delete trainjob mine -n team --context x\n",
     )
 
 
@@ -555,10 +566,10 @@ def test_where_no_answer_comes_the_truth_is_looked_up(run: Answer, monkeypatch: 
     assert (code, err) == (0, "")
     assert "TrainJob team/train-x7k2f is sent.\n" in out
     api.stores = False
-    assert run(api, *WORDS, yes=True)[::2] == (
+    assert run(api, *WORDS, yes=True, context="x")[::2] == (
         2,
         "there is no TrainJob team/train-bbbbb after this answer: 504 Timeout: no answer; before you send it "
-        "again, look for it once more: trainyard jobs -n team\n",
+        "again, look for it once more: trainyard jobs -n team --context x\n",
     )
 
 

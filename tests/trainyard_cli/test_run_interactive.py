@@ -2,7 +2,6 @@
 
 import asyncio
 import io
-import json
 import os
 import subprocess
 from contextlib import suppress
@@ -24,8 +23,8 @@ from trainyard_cli.commands.run_interactive import Shell
 from trainyard_kube.credentials import Credentials
 
 GOES_ON = (
-    "TrainJob team/tj continues, 8 h at most. To come back: trainyard exec tj -n team. "
-    "To end it: trainyard cancel tj -n team"
+    "TrainJob team/tj continues, 8 h at most. To come back: trainyard exec tj -n team --context x. "
+    "To end it: trainyard cancel tj -n team --context x"
 )
 SAYS = ("sh", "-c", "echo in the shell; exit 3")
 
@@ -45,17 +44,10 @@ def opened(api: Desk, shell: Shell) -> tuple[int, str, str, bytes]:
     nothing = os.open(os.devnull, os.O_RDONLY)
 
     def ask(url: str) -> int:
-        config = api.root / "kubeconfig"
-        parts = {
-            "clusters": [{"name": "c", "cluster": {"server": url}}],
-            "users": [{"name": "u", "user": {}}],
-            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        }
-        config.write_text(json.dumps({"current-context": "x", **parts}))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("KUBECONFIG", str(config))
+            patch.setenv("KUBECONFIG", "/dev/null")  # it may lead to another cluster by now
             return command.open_shell(
-                Credentials(server=url, tls=None, namespace="team"),
+                Credentials(server=url, tls=None, namespace="team", options=("--context", "x")),
                 api.objects[TRAINJOB],
                 shell,
                 descriptors=(nothing, printed, printed),
@@ -141,7 +133,7 @@ def test_a_job_that_cannot_be_cancelled_says_how_to_end_it(desk: Desk) -> None:
     desk.refuse_next("DELETE", TRAINJOB, status(403, "Forbidden", 'User "ada" cannot delete resource'))
     assert opened(desk, Shell(SAYS))[2].endswith(
         "TrainJob team/tj: you are not allowed to delete TrainJobs in namespace team. "
-        "To end it: trainyard cancel tj -n team\n"
+        "To end it: trainyard cancel tj -n team --context x\n"
     )
 
 

@@ -57,7 +57,7 @@ class Cluster(FakeApi):
     def answer(self, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[int, str, str]:
         async def asked() -> tuple[int, str, str]:
             async with self.serving() as url:
-                credentials = Credentials(server=url, tls=None, namespace="team")
+                credentials = Credentials(url, None, namespace="team", options=("--context", "lab"))
                 monkeypatch.setattr(connection, "load_or_sandbox", lambda *_: credentials)
                 return await asyncio.to_thread(answered, command.run, "tj", **options)
 
@@ -69,7 +69,10 @@ ADVICE = (
     "Each rank asks for 64Gi of memory, and none uses more than 2Gi now: "
     "a job that asks for less (resourcesPerNode) starts sooner.\n"
 )
-GPUS = "metrics.k8s.io does not measure GPUs. Ask a rank that runs: trainyard exec tj -n team -- nvidia-smi\n"
+GPUS = (
+    "metrics.k8s.io does not measure GPUs. "
+    "Ask a rank that runs: trainyard exec tj -n team --context lab -- nvidia-smi\n"
+)
 
 
 def test_the_table_says_of_each_rank_and_of_all_what_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +161,8 @@ def test_a_job_that_waits_has_no_pods_and_says_who_knows_why(monkeypatch: pytest
     assert api.answer(monkeypatch) == (
         1,
         "",
-        "TrainJob team/tj is Queued, and has no pods yet. See why: trainyard explain tj -n team\n",
+        "TrainJob team/tj is Queued, and has no pods yet. "
+        "See why: trainyard explain tj -n team --context lab\n",
     )
 
 

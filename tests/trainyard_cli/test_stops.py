@@ -192,10 +192,11 @@ def test_a_jobset_that_may_not_be_seen_is_said(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_cancelled_job_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     api = Cluster(hello="Running")
-    code, out, _ = cancelled(api, monkeypatch, "hello", suspend=True)
+    code, out, _ = cancelled(api, monkeypatch, "hello", suspend=True, context="lab")
     assert (code, out) == (
         0,
-        "TrainJob team/hello is suspended: it does not start; to resume it: trainyard resume hello -n team\n",
+        "TrainJob team/hello is suspended: it does not start; "
+        "to resume it: trainyard resume hello -n team --context lab\n",
     )
     assert (api.writes(), api.suspended()) == ([("PATCH", HELLO)], True)
 

@@ -4,6 +4,8 @@ from typing import Any
 
 from tests.support.fake_api import FakeApi, run, status
 from trainyard_cli.cluster.takeovers import refusals
+from trainyard_kube.client import Client
+from trainyard_kube.credentials import Credentials
 
 MAPS = "/api/v1/namespaces/team-x/configmaps"
 IMMUTABLE = 'ConfigMap "hosts" is invalid: data: Forbidden: field is immutable when `immutable` is set'
@@ -16,7 +18,10 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
 
 def refused(api: FakeApi, *manifests: dict[str, Any]) -> list[str]:
     async def test() -> list[str]:
-        async with api.client() as client:
+        async with (
+            api.serving() as url,
+            Client(Credentials(url, None, options=("--context", "lab"))) as client,
+        ):
             return await refusals(client, manifests)
 
     return run(test)
@@ -29,7 +34,7 @@ def test_a_field_that_nobody_can_change_is_named_with_the_ways_out() -> None:
     assert refused(api, config_map("hosts", a="2")) == [
         "refused: ConfigMap/team-x/hosts is in the cluster from before, and differs from the stack in a "
         f"field that nobody can change: {IMMUTABLE}. Give the field its old value in the stack file. Or, if "
-        "no jobs need the object, delete it: kubectl delete configmap hosts -n team-x"
+        "no jobs need the object, delete it: kubectl delete configmap hosts -n team-x --context lab"
     ]
 
 

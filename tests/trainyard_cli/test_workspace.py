@@ -14,6 +14,7 @@ from trainyard_assist import workspace as pure
 from trainyard_assist.workspace import Objects, Packed
 from trainyard_cli.cluster import workspace
 from trainyard_kube.client import Client
+from trainyard_kube.credentials import Credentials
 
 T = TypeVar("T")
 
@@ -42,7 +43,10 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def asked(api: FakeApi, question: Callable[[Client], Awaitable[T]]) -> T:
     async def answer() -> T:
-        async with api.client() as client:
+        async with (
+            api.serving() as url,
+            Client(Credentials(url, None, options=("--context", "lab"))) as client,
+        ):
             return await question(client)
 
     return run_test(answer, timeout=60)
@@ -158,7 +162,7 @@ def test_where_nobody_answers_any_more_the_user_is_told_what_to_look_for() -> No
     api.refuse_next("GET", f"{JOBS}/tj", NO_ANSWER)
     assert refusal(api) == (
         "it is unknown whether TrainJob tj was created: 503 ServiceUnavailable: no answer; look with "
-        "`kubectl get trainjob tj -n team` and delete it: its workspace was not sent"
+        "`kubectl get trainjob tj -n team --context lab` and delete it: its workspace was not sent"
     )
 
 
@@ -201,7 +205,7 @@ def test_a_trainjob_that_cannot_be_deleted_again_is_told() -> None:
     assert refusal(api) == (
         "TrainJob tj: its workspace could not be sent: 403 Forbidden: no; TrainJob tj could not be deleted "
         "(403 Forbidden: never), and its pods will wait for the workspace: "
-        "`kubectl delete trainjob tj -n team`"
+        "`kubectl delete trainjob tj -n team --context lab`"
     )
 
 

@@ -147,6 +147,14 @@ def test_afterwards_it_is_said_how_to_bring_the_stack_back_and_how_to_remove_wha
     ]
 
 
+def test_what_stayed_is_removed_from_the_cluster_of_the_stack() -> None:
+    assert [*removal.afterwards("prod", planned(*TOLD), ("--context", "my lab"))][1] == (
+        "To remove the CRDs for good, with all of their objects, also those of others: "
+        "kubectl --context 'my lab' get crds -o name | grep -E 'jobset.x-k8s.io|trainer.kubeflow.org' | "
+        "xargs kubectl --context 'my lab' delete"
+    )
+
+
 def test_a_stack_file_that_names_another_cluster_than_the_last_roll_out_is_told() -> None:
     rolled_out = Provider("urn", kubeconfig=None, context="lab")
     assert removal.contradictions(rolled_out, None, "lab") == []

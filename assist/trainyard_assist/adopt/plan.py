@@ -15,6 +15,7 @@ from trainyard_operator.core.status import conditions
 from . import checks, model, ownership
 from .model import Check, Delete, HandOver, Keep, LetPass, Level, Observed, Plan, Put, Scale, Step, ref_of
 
+COMMAND: Final = "trainyard adopt"
 _CRD: Final = "CustomResourceDefinition"
 _RUNTIMES: Final = frozenset({names.CLUSTER_TRAINING_RUNTIMES, "*"})
 """How a webhook's rules name the catalog's kind."""
@@ -23,8 +24,11 @@ _KEPT_METADATA: Final = ("name", "namespace", "labels")
 _OURS_ANNOTATIONS: Final = ("pulumi.com/", "kubectl.kubernetes.io/last-applied")
 
 
-def adopt(observed: Observed) -> Plan:
-    """The plan by which Trainyard takes over from Trainer's controller."""
+def adopt(observed: Observed, command: str = COMMAND) -> Plan:
+    """The plan by which Trainyard takes over from Trainer's controller.
+
+    `command` is the one that is called, with the options that lead to this cluster.
+    """
     all_checks = tuple(checks.of(observed))
     fates = tuple(checks.fate(job, observed) for job in observed.jobs)
     if observed.controller is None:
@@ -38,12 +42,12 @@ def adopt(observed: Observed) -> Plan:
         steps += _hand_over(manifest)
         steps += _let_pass(manifest, observed.namespace)
     steps += _scale(observed.controller, 0)
-    after = ("pulumi up --refresh", "trainyard adopt --back, to give the cluster back")
+    after = ("pulumi up --refresh", f"{command} --back, to give the cluster back")
     return Plan(False, all_checks, fates, tuple(steps), after)
 
 
-def give_back(observed: Observed) -> Plan:
-    """The plan by which Trainer's controller takes over again."""
+def give_back(observed: Observed, command: str = COMMAND) -> Plan:
+    """The plan by which Trainer's controller takes over again; `command` as of `adopt`."""
     controller, record = observed.controller, observed.record
     problem = _cannot_return(observed)
     if problem or controller is None or record is None:
@@ -81,7 +85,7 @@ def give_back(observed: Observed) -> Plan:
     steps += [put for put in changed if put.manifest["kind"] in names.RUNTIME_KINDS]
     steps.append(Delete(ref_of(record), record["metadata"]["uid"], "everything is as it was before"))
     fine = Check(Level.FINE, "record", f"what was there before is in {ref_of(record)}")
-    return Plan(True, (fine, *notes), (), tuple(steps), _after_return(observed))
+    return Plan(True, (fine, *notes), (), tuple(steps), _after_return(observed, command))
 
 
 def _cannot_return(observed: Observed) -> str:
@@ -93,13 +97,13 @@ def _cannot_return(observed: Observed) -> str:
     return ""
 
 
-def _after_return(observed: Observed) -> tuple[str, ...]:
+def _after_return(observed: Observed, command: str) -> tuple[str, ...]:
     if observed.own is None:
         return ()
     return (
         "do not run `pulumi up` or `pulumi destroy` on this stack now: both would take webhooks and runtimes "
         "away from Trainer",
-        "trainyard adopt --yes, then `pulumi up --refresh`, to take over again",
+        f"{command} --yes, then `pulumi up --refresh`, to take over again",
     )
 
 

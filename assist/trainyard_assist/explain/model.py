@@ -105,6 +105,8 @@ class Observation:
     """The silence of each pod in `follow_ups`, in order; empty if one is not silent."""
     unseen: Mapping[Subject, str] = field(default_factory=dict)
     """Objects that could not be read, and why."""
+    options: tuple[str, ...] = ()
+    """The options of kubectl that lead to the cluster."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from trainyard_kube.credentials import Credentials, NoKubeconfigError
 from trainyard_platform.errors import PlatformError
 from trainyard_sandbox.paths import Instance
 
+from ..options import same_place
 from .exec_plugin import Credential
 
 if TYPE_CHECKING:  # most commands have no stack, and would wait a sixth of a second for its settings
@@ -36,7 +37,11 @@ def load(kubeconfig: str | None, context: str | None) -> Credentials:
         CredentialsError: A line names the problem and its place.
     """
     credentials = kube_credentials.load(kubeconfig, context, Credential)
-    return credentials if credentials.proxy else replace(credentials, proxy=_proxy(credentials.server))
+    return replace(
+        credentials,
+        proxy=credentials.proxy or _proxy(credentials.server),
+        options=tuple(same_place(None, kubeconfig, context)),
+    )
 
 
 def of_stack(cluster: Cluster, kubeconfig: str | None, context: str | None) -> Credentials:

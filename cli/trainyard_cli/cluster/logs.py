@@ -233,9 +233,8 @@ class Logs:
         try:
             while still_read:
                 empty = [source for source in still_read if not pending[source]]
-                for source, lines in zip(
-                    empty, await asyncio.gather(*(_next(readers[source]) for source in empty)), strict=True
-                ):
+                pieces = await _next_of_each([readers[source] for source in empty])
+                for source, lines in zip(empty, pieces, strict=True):
                     if lines is None:
                         del still_read[source]
                     else:
@@ -583,8 +582,19 @@ def _by_uid(raw: msgspec.Raw) -> tuple[str, Pod] | None:
     return None if pod is None else (pod.uid, pod)
 
 
-async def _next(reader: AsyncGenerator[list[Line], None]) -> list[Line] | None:
-    return await anext(reader, None)
+async def _next_of_each(readers: Sequence[AsyncGenerator[list[Line], None]]) -> list[list[Line] | None]:
+    """The next piece of each, None of one that has ended; where one raises, none is still running then."""
+
+    async def read(reader: AsyncGenerator[list[Line], None]) -> list[Line] | None:
+        return await anext(reader, None)
+
+    reading = [asyncio.create_task(read(reader)) for reader in readers]
+    try:
+        return await asyncio.gather(*reading)
+    finally:
+        for task in reading:
+            task.cancel()
+        await asyncio.gather(*reading, return_exceptions=True)
 
 
 def _pod(raw: msgspec.Raw) -> Pod | None:

@@ -93,6 +93,7 @@ async def observe(client: Client, namespace: str, job: str, operator_namespace: 
         claims=claims.result(),
         events=events.result(),
         unseen=look.unseen,
+        options=client.credentials.options,
     )
     return await _followed(look, first, follow_ups(first), operator_namespace)
 

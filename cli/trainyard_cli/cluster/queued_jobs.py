@@ -8,7 +8,8 @@ cannot continue in the other, and jobs that wait in a queue start without quota 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+import shlex
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -27,11 +28,18 @@ from . import connection
 from .lists import everything, undecoded
 
 _NO_NEW_ONES: Final = json.dumps({"spec": {"hard": {TRAINJOBS: "0"}}}, separators=(",", ":"))
-CLOSE: Final = (
-    f"kubectl get namespaces -l {names.TENANT_LABEL} -o jsonpath='{{.items[*].metadata.name}}' | "
-    f"xargs -n1 kubectl patch resourcequota tenant --type=merge -p '{_NO_NEW_ONES}' -n"
-)
-"""The command that lets no new TrainJobs into the tenants' namespaces; `make up` undoes it."""
+
+
+def close(options: Sequence[str] = ()) -> str:
+    """The command that lets no new TrainJobs into the tenants' namespaces; `make up` undoes it.
+
+    `options` are those of kubectl that lead to the cluster.
+    """
+    kubectl = shlex.join(["kubectl", *options])
+    return (
+        f"{kubectl} get namespaces -l {names.TENANT_LABEL} -o jsonpath='{{.items[*].metadata.name}}' | "
+        f"xargs -n1 {kubectl} patch resourcequota tenant --type=merge -p '{_NO_NEW_ONES}' -n"
+    )
 
 
 def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[str]:
@@ -65,7 +73,7 @@ async def refused(client: Client, integrations: Collection[Integration], *, inst
         f"them, or keep their quota forever. {_states(others)}",
         f"To leave it as it is, say in the stack file: kueue.integrations: [{way}]",
         "To change it, let these jobs end, or delete them. So that no new ones come meanwhile, run this; "
-        f"make up then gives the tenants their quota back: {CLOSE}",
+        f"make up then gives the tenants their quota back: {close(client.credentials.options)}",
     ]
 
 
@@ -85,7 +93,7 @@ async def refused_without_kueue(client: Client) -> list[str]:
         f"without quota, or never. {_states(held)}",
         "To keep Kueue, say in the stack file: kueue.enabled: true",
         "To disable it, let these jobs end, or delete them. So that no new ones come meanwhile, run this: "
-        f"{CLOSE}",
+        f"{close(client.credentials.options)}",
     ]
 
 

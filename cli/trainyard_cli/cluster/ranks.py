@@ -111,7 +111,7 @@ async def running(client: Client, namespace: str, job: str, rank: str | None) ->
         since = "any more" if row.is_over else "yet"
         raise UserError(
             clean(f"TrainJob {namespace}/{job} is {row.state}, and has no pods {since}")
-            + _why(namespace, job)
+            + _why(client, namespace, job)
         )
     if len(places) > 1:
         raise UserError(
@@ -132,7 +132,9 @@ async def running(client: Client, namespace: str, job: str, rank: str | None) ->
             )
     label = sources[0].label
     state = "has no pod any more" if not pods else _words(*max(pods, key=_created))
-    raise UserError(clean(f"Rank {label} of TrainJob {namespace}/{job} {state}") + _why(namespace, job))
+    raise UserError(
+        clean(f"Rank {label} of TrainJob {namespace}/{job} {state}") + _why(client, namespace, job)
+    )
 
 
 def _created(pod: tuple[Source, _Pod]) -> str:
@@ -161,5 +163,5 @@ def _words(source: Source, pod: _Pod) -> str:
     return f"does not run yet: its pod is {pod.status.phase or 'Pending'}{f' ({reason})' if reason else ''}"
 
 
-def _why(namespace: str, job: str) -> str:
-    return f". See why: trainyard explain {job} -n {namespace}"
+def _why(client: Client, namespace: str, job: str) -> str:
+    return f". See why: {client.credentials.command('trainyard', 'explain', job, '-n', namespace)}"

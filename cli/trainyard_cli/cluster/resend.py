@@ -198,10 +198,14 @@ class Resending:
                 f"Not all that belonged to TrainJob {self._seen.name} belongs to {self._name} now: {error}"
             )
         name = "" if self._name == self._seen.name else f" as {self._name}"
-        resume = f"; it is suspended; to resume it: trainyard resume {self._name} -n {self._seen.namespace}"
-        is_suspended = read.suspended(self._manifest)
-        answer = self._seen.answer(Outcome.SENT, f"is sent again{name}{resume if is_suspended else ''}")
+        answer = self._seen.answer(Outcome.SENT, f"is sent again{name}{self._how_to_resume()}")
         return replace(answer, name=self._name)
+
+    def _how_to_resume(self) -> str:
+        if not read.suspended(self._manifest):
+            return ""
+        words = ("trainyard", "resume", self._name, "-n", self._seen.namespace)
+        return f"; it is suspended; to resume it: {self._client.credentials.command(*words)}"
 
     def _taken(self) -> Answer:
         there = f"there is a TrainJob {self._name} already, which is left as it is"

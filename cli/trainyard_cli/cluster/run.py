@@ -161,34 +161,47 @@ async def send(client: Client, draft: Draft, new_name: Callable[[], str] | None)
         return await workspace.send(client, namespace, Objects(dict(manifest), dict(draft.secret)))
     for attempt in range(TRIES):
         try:
-            return await client.create(TRAINJOBS.path(namespace), manifest)
+            return await create(client, manifest)
         except ConflictError as error:
             if new_name is None or attempt == TRIES - 1:
-                raise _taken(namespace, name) from error
+                raise _taken(client, namespace, name) from error
             name = new_name()
             manifest = {**manifest, "metadata": {**manifest["metadata"], "name": name}}
-        except UnauthorizedError:
-            raise
-        except RetriableError as error:
-            return await _after_silence(client, manifest, error)
     raise AssertionError  # the last try has returned or raised
+
+
+async def create(client: Client, manifest: Json) -> dict[str, Any]:
+    """Create a TrainJob; returns it as it is stored, also if nobody has said so.
+
+    Raises:
+        UserError: Nobody has answered, and it is not there, or nobody knows whether it is; says how to look.
+        ApiError: It is refused.
+    """
+    try:
+        return await client.create(TRAINJOBS.path(manifest["metadata"]["namespace"]), manifest)
+    except UnauthorizedError:
+        raise
+    except RetriableError as error:
+        return await _after_silence(client, manifest, error)
 
 
 async def _after_silence(client: Client, manifest: Json, error: ApiError) -> dict[str, Any]:
     """The TrainJob, if it was stored though nobody has said so."""
     namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+    jobs = client.credentials.command("trainyard", "jobs", "-n", namespace)
     try:
         stored = await client.get(TRAINJOBS.path(namespace, name))
     except NotFoundError:
-        again = f"before you send it again, look for it once more: trainyard jobs -n {namespace}"
+        again = f"before you send it again, look for it once more: {jobs}"
         sentence = f"there is no TrainJob {namespace}/{name} after this answer: {error}; {again}"
         raise UserError(clean(sentence)) from error
     except ApiError:
-        look = f"look for it: trainyard jobs -n {namespace}"
-        sentence = f"it is unknown whether TrainJob {namespace}/{name} was created ({error}); {look}"
+        sentence = (
+            f"it is unknown whether TrainJob {namespace}/{name} was created ({error}); look for it: {jobs}"
+        )
         raise UserError(clean(sentence)) from error
     if read.at(stored, "spec", "trainer") != read.at(manifest, "spec", "trainer"):
-        raise _taken(namespace, name) from error
+        raise _taken(client, namespace, name) from error
     return stored
 
 
@@ -309,7 +322,7 @@ async def _refusal(client: Client, manifest: Json) -> str:
     try:
         await client.create(TRAINJOBS.path(namespace), manifest, dry_run=True)
     except ConflictError as error:
-        raise _taken(namespace, name) from error
+        raise _taken(client, namespace, name) from error
     except NotFoundError as error:
         raise UserError(clean(f"there is no namespace {namespace}: {error.message}")) from error
     except RetriableError:
@@ -321,10 +334,11 @@ async def _refusal(client: Client, manifest: Json) -> str:
     return ""
 
 
-def _taken(namespace: str, name: str) -> UserError:
+def _taken(client: Client, namespace: str, name: str) -> UserError:
+    delete = client.credentials.command("kubectl", "delete", "trainjob", name, "-n", namespace)
     return UserError(
         f"namespace {namespace} has a TrainJob {name} already: choose another --name, "
-        f"or delete that one: kubectl delete trainjob {name} -n {namespace}"
+        f"or delete that one: {delete}"
     )
 
 

@@ -38,6 +38,8 @@ class Seen:
     """By the clock of the API server."""
     unmeasured: str = ""
     """Why there are no metrics at all."""
+    options: tuple[str, ...] = ()
+    """The options of commands that lead to its cluster."""
 
 
 async def look(client: Client, namespace: str, job: str) -> Seen:
@@ -60,7 +62,13 @@ async def look(client: Client, namespace: str, job: str) -> Seen:
     )
     listed, reason = metrics
     return Seen(
-        trainjob=trainjob, jobset=jobset, pods=pods, metrics=listed, now=client.time.now(), unmeasured=reason
+        trainjob=trainjob,
+        jobset=jobset,
+        pods=pods,
+        metrics=listed,
+        now=client.time.now(),
+        unmeasured=reason,
+        options=client.credentials.options,
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from trainyard_api.errors import UserError
@@ -64,7 +65,8 @@ async def look(client: Client, namespace: str, job: str) -> Seen:
         raise
     except ApiError as error:
         unseen = "you are not allowed to get its JobSet" if _lacks_right(error) else str(error)
-    return Seen(trainjob, read.owned(jobset, trainjob), client.time.now(), clean(unseen))
+    options = client.credentials.options
+    return Seen(trainjob, read.owned(jobset, trainjob), client.time.now(), clean(unseen), options)
 
 
 async def look_at_all(client: Client, namespace: str, jobs: Sequence[str]) -> list[Seen | Answer]:
@@ -158,7 +160,7 @@ async def _set_suspend(client: Client, seen: Seen, *, suspend: bool) -> Answer |
             if isinstance(changed, Answer):
                 return Answer(changed.namespace, changed.name, Outcome.REFUSED, changed.message)
         return refused(seen, error, "patch")
-    changed = Seen(trainjob, seen.jobset, seen.now)
+    changed = replace(seen, trainjob=trainjob)
     if changed.row.is_over:
         return changed.answer(Outcome.REFUSED, f"is {changed.row.state}: it ended meanwhile")
     return None
@@ -172,7 +174,7 @@ async def _look_again(client: Client, seen: Seen) -> Seen | Answer:
         return seen.answer(Outcome.UNCHANGED, _GONE)
     if read.uid(trainjob) != read.uid(seen.trainjob):
         return seen.answer(Outcome.REFUSED, _REPLACED)
-    return Seen(trainjob, seen.jobset, client.time.now(), seen.unseen)
+    return replace(seen, trainjob=trainjob, now=client.time.now())
 
 
 def refused(seen: Seen, error: ApiError, verb: str) -> Answer:

@@ -16,6 +16,7 @@ from trainyard_api.json_types import Json
 from trainyard_delivery.drift import writers
 from trainyard_delivery.drift.verdicts import Ref, State, Verdict, going
 from trainyard_kube.client import METADATA_OF_ALL, Client
+from trainyard_kube.credentials import Credentials
 from trainyard_kube.resources import CRDS
 
 from .drift_judge import judge
@@ -30,7 +31,11 @@ async def refusals(client: Client, manifests: Sequence[Json]) -> list[str]:
     crds = [Ref.of(manifest) for manifest in manifests if manifest["kind"] == _CRD]
     tried = [manifest for manifest in manifests if manifest["kind"] != _CRD]
     verdicts = [*await _going(client, crds), *await judge(client, tried, writers.table())]
-    return [_REFUSALS[verdict.state](verdict) for verdict in verdicts if verdict.state in _REFUSALS]
+    return [
+        _being_deleted(verdict) if verdict.state is State.GOING else _immutable(verdict, client.credentials)
+        for verdict in verdicts
+        if verdict.state in (State.GOING, State.REPLACED)
+    ]
 
 
 async def _going(client: Client, crds: Collection[Ref]) -> list[Verdict]:
@@ -46,13 +51,14 @@ async def _going(client: Client, crds: Collection[Ref]) -> list[Verdict]:
     ]
 
 
-def _immutable(verdict: Verdict) -> str:
+def _immutable(verdict: Verdict, credentials: Credentials) -> str:
     ref = verdict.ref
-    place = f" -n {ref.namespace}" if ref.namespace else ""
+    place = ["-n", ref.namespace] if ref.namespace else []
+    delete = credentials.command("kubectl", "delete", ref.kind.lower(), ref.name, *place)
     return (
         f"refused: {ref.key} is in the cluster from before, and differs from the stack in a field "
         f"that nobody can change: {verdict.why}. Give the field its old value in the stack file. Or, if no "
-        f"jobs need the object, delete it: kubectl delete {ref.kind.lower()} {ref.name}{place}"
+        f"jobs need the object, delete it: {delete}"
     )
 
 
@@ -61,6 +67,3 @@ def _being_deleted(verdict: Verdict) -> str:
         f"refused: {verdict.ref.key} is in the cluster from before, and is being deleted {verdict.why}. Wait "
         "until it is gone, then run the same command again"
     )
-
-
-_REFUSALS: Final = {State.REPLACED: _immutable, State.GOING: _being_deleted}

@@ -10,6 +10,7 @@ mount. Between the two nobody can interrupt: Ctrl-C withdraws both.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Any, Final
@@ -31,8 +32,18 @@ _TRIES: Final = 3
 _PAUSE: Final = 1.0
 """Seconds between two tries."""
 _PIECE: Final = 64 * 1024
-# Whole or not at all: another run may look for it meanwhile.
-_WRITE: Final = 'set -e\nmkdir -p "$1"\ncat > "$1/$$.new"\nmv "$1/$$.new" "$1/$2"\n'
+_IS_WHOLE: Final = 'test -f "$1" && test "$(wc -c < "$1")" -eq "$2"\n'
+# Whole or not at all: another run may look for it meanwhile, and a connection that is cut ends what `cat`
+# reads as its end does.
+_WRITE: Final = """\
+mkdir -p "$1" || exit
+cat > "$1/$3"
+size=$(wc -c < "$1/$3") || exit
+test "$size" -eq "$4" && mv "$1/$3" "$1/$2" && exit
+rm -f "$1/$3"
+echo "$size of $4 bytes were written" >&2
+exit 1
+"""
 _NO_RIGHT: Final = "cannot create resource"
 """In the answer to who has not the right; a full quota, too, is a 403."""
 
@@ -89,9 +100,13 @@ async def write(client: Client, rank: Rank, packed: Packed) -> bool:
     said = Words()
     streams = Streams(stdout=said.take, stderr=said.take)
     folder = f"{workspace_scripts.PACKED}/{workspace.ON_VOLUME}/{packed.digest}"
-    if not await execute(client, rank, ("test", "-s", f"{folder}/{workspace_scripts.ARCHIVE}"), streams):
+    name, size = workspace_scripts.ARCHIVE, str(len(packed.archive))
+    is_there = ("sh", "-c", _IS_WHOLE, "trainyard", f"{folder}/{name}", size)
+    if not await execute(client, rank, is_there, streams):
         return False
-    command = ("sh", "-c", _WRITE, "trainyard", folder, workspace_scripts.ARCHIVE)
+    # Not by the number of a process: those of two carriers are the same.
+    part = f".{secrets.token_hex(8)}.partial"
+    command = ("sh", "-c", _WRITE, "trainyard", folder, name, part, size)
     if await execute(client, rank, command, replace(streams, stdin=_pieces(packed.archive))):
         claim = f"PersistentVolumeClaim {packed.claim}"
         raise WorkspaceError(f"nothing has been sent: the folder cannot be written to {claim}: {said}")
@@ -153,9 +168,10 @@ async def _stored(client: Client, namespace: str, objects: Objects) -> dict[str,
     except NotFoundError:
         return None
     except ApiError as error:
+        look = client.credentials.command("kubectl", "get", "trainjob", name, "-n", namespace)
         raise UserError(
             f"it is unknown whether TrainJob {name} was created: {error.shown}; look with "
-            f"`kubectl get trainjob {name} -n {namespace}` and delete it: its workspace was not sent"
+            f"`{look}` and delete it: its workspace was not sent"
         ) from error
     return trainjob if workspace.secret_of(trainjob) == objects.secret["metadata"]["name"] else None
 
@@ -185,8 +201,9 @@ async def _withdraw(client: Client, namespace: str, trainjob: Json) -> str:
     except NotFoundError:
         return ""
     except ApiError as error:
+        delete = client.credentials.command("kubectl", "delete", "trainjob", name, "-n", namespace)
         return (
             f"TrainJob {name} could not be deleted ({error.shown}), and its pods will wait for the "
-            f"workspace: `kubectl delete trainjob {name} -n {namespace}`"
+            f"workspace: `{delete}`"
         )
     return ""

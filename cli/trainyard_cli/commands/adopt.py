@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -25,7 +26,7 @@ from trainyard_kube.credentials import CredentialsError
 
 from ..cluster import connection
 from ..cluster.adopt import carry_out, observe
-from ..options import Context, Kubeconfig, Printed
+from ..options import Context, Kubeconfig, Printed, same_place
 from ..output import FINE, REFUSED, Output
 
 API_VERSION: Final = "adopt.trainyard.dev/v1alpha1"
@@ -53,18 +54,23 @@ def run(
     """
     out, err = out or sys.stdout, err or sys.stderr
     done: list[adopt.Step] = []
+    given = (
+        ("--trainer-namespace", trainer_namespace, NAMESPACE),
+        ("--operator-namespace", operator_namespace, names.SYSTEM_NAMESPACE),
+    )
+    namespaces = [word for option, value, default in given if value != default for word in (option, value)]
+    itself = shlex.join(["trainyard", "adopt", *same_place(None, kubeconfig, context), *namespaces])
 
     async def carried_out() -> adopt.Plan:
         async with connection.client(connection.load(kubeconfig, context), "adopt") as client:
             runtimes = sorted(path.stem for path in places.site_or_shipped().catalog)
-            plan = (adopt.give_back if back else adopt.adopt)(
-                await observe(
-                    client,
-                    runtimes,
-                    trainer_namespace=trainer_namespace,
-                    operator_namespace=operator_namespace,
-                )
+            observed = await observe(
+                client,
+                runtimes,
+                trainer_namespace=trainer_namespace,
+                operator_namespace=operator_namespace,
             )
+            plan = (adopt.give_back if back else adopt.adopt)(observed, itself)
             if output is Output.TEXT:
                 out.write(_lines(_found(plan)))
             for step in plan.steps if yes and not plan.refused else ():
@@ -79,7 +85,7 @@ def run(
         why = "a Deployment takes too long; see its pods" if isinstance(error, TimeoutError) else str(error)
         again = "; the steps so far are done, and the same command continues from there" if yes else ""
         raise UserError(clean(f"{why}{again}")) from error
-    out.write(as_json(plan, done) if output is Output.JSON else _lines(_outcome(plan, done)))
+    out.write(as_json(plan, done) if output is Output.JSON else _lines(_outcome(plan, done, itself)))
     return REFUSED if plan.refused else FINE
 
 
@@ -116,14 +122,13 @@ def _found(plan: adopt.Plan) -> Iterator[str]:
         yield from (f"{number:>3}. {step}" for number, step in enumerate(plan.steps, 1))
 
 
-def _outcome(plan: adopt.Plan, done: Sequence[adopt.Step]) -> Iterator[str]:
+def _outcome(plan: adopt.Plan, done: Sequence[adopt.Step], itself: str) -> Iterator[str]:
     yield ""
-    again = "trainyard adopt --back --yes" if plan.back else "trainyard adopt --yes"
     if plan.refused:
         yield "Nothing has been changed: fix what is marked !! first."
         return
     if plan.steps and not done:
-        yield f"Nothing has been changed. To do it: {again}"
+        yield f"Nothing has been changed. To do it: {itself}{' --back' if plan.back else ''} --yes"
         return
     yield "Trainer's controller works again." if plan.back else "Trainer is no longer in the way."
     if plan.next_steps:

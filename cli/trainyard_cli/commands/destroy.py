@@ -7,6 +7,7 @@ decides what there is to say.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Final, TextIO
@@ -24,7 +25,7 @@ from trainyard_kube.credentials import Credentials, CredentialsError
 from ..cluster import connection
 from ..cluster.workloads import Seen, look
 from ..files import rendering, stackfile
-from ..options import Context, Kubeconfig
+from ..options import Context, Kubeconfig, same_place
 from ..output import FINE, REFUSED
 from .rollout_progress import Progress
 from .rollout_pulumi import Plan, Teller, few_checkpoints, pulumi, target
@@ -89,7 +90,8 @@ def run(
         if code or dry_run or not teller.changing:
             return code
         if not yes and not ask(f"Destroy {stack} in {clean(credentials.server)}?"):
-            again = f"trainyard destroy --stack {stack} --yes"
+            place = same_place(None, kubeconfig, context)
+            again = shlex.join(["trainyard", "destroy", "--stack", stack, *place, *only, "--yes"])
             print(f"Nothing has been deleted. To do it without confirmation: {again}", file=err)
             return REFUSED
         with progress:
@@ -99,7 +101,7 @@ def run(
     except OSError as error:
         raise UserError(f"pulumi cannot be run: {error.strerror}") from error
     if code == FINE:
-        print(*map(clean, removal.afterwards(stack, steps)), sep="\n", file=out)
+        print(*map(clean, removal.afterwards(stack, steps, credentials.options)), sep="\n", file=out)
     return code
 
 

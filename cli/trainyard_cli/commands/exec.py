@@ -46,6 +46,7 @@ def run(
     namespace: str | None = None,
     kubeconfig: str | None = None,
     context: str | None = None,
+    credentials: Credentials | None = None,
     descriptors: tuple[int, int, int] = (0, 1, 2),
 ) -> int:
     """Run a command where a rank runs; returns its exit code.
@@ -57,6 +58,7 @@ def run(
         namespace: The TrainJob's; None: that of the context.
         kubeconfig: None: KUBECONFIG or ~/.kube/config.
         context: None: the current one.
+        credentials: A cluster that is known already; None: that of the two above.
         descriptors: Its input, output and errors. It has a terminal if the first two are one.
 
     Raises:
@@ -65,7 +67,7 @@ def run(
     for name in (job, namespace):
         if name is not None and not is_name(name):
             raise UserError(f"{name!r} is not a valid name of an object")
-    credentials = connection.load(kubeconfig, context)
+    credentials = credentials or connection.load(kubeconfig, context)
     is_terminal = os.isatty(descriptors[0]) and os.isatty(descriptors[1])
     try:
         return asyncio.run(
@@ -123,9 +125,10 @@ async def _execute(
         except AbsentProgramError as error:
             if arguments:
                 raise UserError(clean(f"the image of {target} has no {arguments[0]}")) from error
+            again = credentials.command("trainyard", "exec", job, "-n", target.namespace)
             raise UserError(
                 f"the image of {target} has no shell, neither bash nor sh: name a command that it has, such "
-                f"as trainyard exec {job} -- python3"
+                f"as {again} -- python3"
             ) from error
 
 

@@ -163,7 +163,7 @@ async def print_rest(
         print(f"{which} are gone, or cannot be read. These are their last lines:", file=err)
         printer.print(explain_logs.lines(msgspec.structs.replace(kept, pods=places)))
     elif not read:
-        print(clean(_why_none(row, sources, kept)), file=err)
+        print(clean(_why_none(client, row, sources, kept)), file=err)
         return REFUSED
     return FINE
 
@@ -187,13 +187,14 @@ def _is_called(place: str, rank: str) -> bool:
     return index.isdecimal() and is_called(Place(job, int(index)), rank)
 
 
-def _why_none(row: jobs.Row, sources: Sequence[Source], kept: Kept | str) -> str:
+def _why_none(client: Client, row: jobs.Row, sources: Sequence[Source], kept: Kept | str) -> str:
     """Why there is no log."""
     who = f"TrainJob {row.namespace}/{row.name} is {row.state}"
     if sources:
         return f"{who}, and has no log to read: {sources[0].unread}"
     if not row.is_over:
-        return f"{who}, and has no pods yet. See why: trainyard explain {row.name} -n {row.namespace}"
+        why = client.credentials.command("trainyard", "explain", row.name, "-n", row.namespace)
+        return f"{who}, and has no pods yet. See why: {why}"
     return f"{who}, and has no pods any more" + (f"; {kept}" if isinstance(kept, str) else "")
 
 

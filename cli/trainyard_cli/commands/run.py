@@ -155,9 +155,7 @@ def run(
         print(clean(f"To follow it: {shlex.join(['trainyard', 'attach', name, *again])}"), file=talk)
         return FINE
     if shell is not None:
-        return run_interactive.open_shell(
-            credentials, stored, shell, kubeconfig=kubeconfig, context=context, out=out, err=err
-        )
+        return run_interactive.open_shell(credentials, stored, shell, out=out, err=err)
     return attach.attach(credentials, within, name, again=again, out=out, err=err)
 
 

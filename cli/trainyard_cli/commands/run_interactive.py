@@ -7,7 +7,6 @@ ready, `exec` opens the shell, and `cluster.stops` ends the TrainJob after it.
 from __future__ import annotations
 
 import asyncio
-import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,7 +24,6 @@ from trainyard_kube.credentials import Credentials
 from ..cluster import connection, stops
 from ..cluster.attach import States
 from ..cluster.logs import Wanted
-from ..options import same_place
 from ..printer import Marked, Printer
 from . import attach
 from . import exec as execution
@@ -83,8 +81,6 @@ def open_shell(
     trainjob: Json,
     shell: Shell,
     *,
-    kubeconfig: str | None = None,
-    context: str | None = None,
     descriptors: tuple[int, int, int] = (0, 1, 2),
     out: TextIO,
     err: TextIO,
@@ -97,8 +93,6 @@ def open_shell(
         credentials: The cluster.
         trainjob: The TrainJob as it is stored.
         shell: What is opened.
-        kubeconfig: None: KUBECONFIG or ~/.kube/config.
-        context: None: the current one.
         descriptors: The input, output and errors of the shell.
         out: Where the lines go that come before it.
         err: Where everything else goes.
@@ -108,11 +102,9 @@ def open_shell(
     """
     name, namespace = trainjob["metadata"]["name"], trainjob["metadata"]["namespace"]
     say = attach.Voice(err)
-    place = ["-n", namespace, *same_place(None, kubeconfig, context)]
-    back = f"To come back: {shlex.join(['trainyard', 'exec', name, *place])}"
-    end = _end(trainjob, place)
+    back = f"To come back: {credentials.command('trainyard', 'exec', name, '-n', namespace)}"
     limit = durations.words(shell.waiting.seconds)
-    goes_on = f"TrainJob {namespace}/{name} continues, {limit} at most. {back}. {end}"
+    goes_on = f"TrainJob {namespace}/{name} continues, {limit} at most. {back}. {end(credentials, trainjob)}"
     rank = ""
     try:
         printer = UntilReady(out, "", marked=True)
@@ -123,10 +115,10 @@ def open_shell(
     except ReadyError as ready:
         rank = ready.place
     except KeyboardInterrupt:
-        say(cancelled(credentials, trainjob, end))
+        say(cancelled(credentials, trainjob))
         return attach.LEFT
     except BrokenPipeError:  # nobody reads the lines any more, and nobody would use the shell
-        answer = cancelled(credentials, trainjob, end)
+        answer = cancelled(credentials, trainjob)
         with suppress(BrokenPipeError):
             say(answer)
         raise
@@ -138,43 +130,44 @@ def open_shell(
             shell.words,
             rank=rank,
             namespace=namespace,
-            kubeconfig=kubeconfig,
-            context=context,
+            credentials=credentials,
             descriptors=descriptors,
         )
     except execution.CutError as error:
         raise UserError(f"{error}\n{goes_on}") from error
     except UserError:
-        say(cancelled(credentials, trainjob, end))
+        say(cancelled(credentials, trainjob))
         raise
-    say(goes_on if shell.waiting.keep else cancelled(credentials, trainjob, end))
+    say(goes_on if shell.waiting.keep else cancelled(credentials, trainjob))
     return code
 
 
-def cancelled(credentials: Credentials, trainjob: Json, end: str = "") -> str:
+def cancelled(credentials: Credentials, trainjob: Json) -> str:
     """Cancel the TrainJob; returns what became of it, and the way out where it still runs.
 
     Args:
         credentials: The cluster.
         trainjob: It, as the API server has stored it.
-        end: How its user ends it; empty: as where the cluster is the current one.
     """
     name, namespace = trainjob["metadata"]["name"], trainjob["metadata"]["namespace"]
-    end = end or _end(trainjob, ["-n", namespace])
+    way_out = end(credentials, trainjob)
 
     async def cancel() -> str:
         async with connection.client(credentials, "run") as client:
-            answer = await stops.cancel(client, Seen(trainjob, None, client.time.now()))
+            seen = Seen(trainjob, None, client.time.now(), options=credentials.options)
+            answer = await stops.cancel(client, seen)
             is_done = answer.outcome in (Outcome.CANCELLED, Outcome.UNCHANGED)
-            return answer.message if is_done else f"{answer.message}. {end}"
+            return answer.message if is_done else f"{answer.message}. {way_out}"
 
     try:
         return asyncio.run(cancel())
     except KeyboardInterrupt:
-        return f"Interrupted: TrainJob {namespace}/{name} may still run. {end}"
+        return f"Interrupted: TrainJob {namespace}/{name} may still run. {way_out}"
     except ApiError as error:
-        return f"TrainJob {namespace}/{name} may still run: {error}. {end}"
+        return f"TrainJob {namespace}/{name} may still run: {error}. {way_out}"
 
 
-def _end(trainjob: Json, place: Sequence[str]) -> str:
-    return f"To end it: {shlex.join(['trainyard', 'cancel', trainjob['metadata']['name'], *place])}"
+def end(credentials: Credentials, trainjob: Json) -> str:
+    """How the user of a TrainJob ends it."""
+    name, namespace = trainjob["metadata"]["name"], trainjob["metadata"]["namespace"]
+    return f"To end it: {credentials.command('trainyard', 'cancel', name, '-n', namespace)}"

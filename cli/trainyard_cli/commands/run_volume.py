@@ -16,16 +16,16 @@ from trainyard_api.printable import clean
 from trainyard_assist.workspace import Packed, WorkspaceError
 from trainyard_kube.client import ApiError, Client
 from trainyard_kube.credentials import Credentials
-from trainyard_kube.resources import TRAINJOBS
 
 from ..cluster import connection, ranks, workspace
+from ..cluster import run as cluster
 from ..cluster.attach import States
 from ..cluster.logs import Wanted
 from . import attach, run_interactive
 
 
 def bring(credentials: Credentials, carrier: Json, packed: Packed, *, err: TextIO) -> None:
-    """Bring the folder onto its claim.
+    """Bring the folder onto its claim. Whatever ends it: nothing is left running, or is said to be.
 
     Args:
         credentials: The cluster.
@@ -34,33 +34,47 @@ def bring(credentials: Credentials, carrier: Json, packed: Packed, *, err: TextI
         err: Where what is said of it goes.
 
     Raises:
-        UserError: It is not there, and nothing is left running.
-        KeyboardInterrupt: It was interrupted, and nothing is left running.
+        UserError: It is not there.
+        KeyboardInterrupt: It was interrupted.
     """
     name, namespace = carrier["metadata"]["name"], carrier["metadata"]["namespace"]
     say = attach.Voice(err)
+    sent: list[dict[str, Any]] = []
 
-    async def create(client: Client) -> dict[str, Any]:
-        return await client.create(TRAINJOBS.path(namespace), carrier)
+    async def create(client: Client) -> None:
+        sent.append(await cluster.create(client, carrier))
+
+    async def send(client: Client) -> None:
+        creating = asyncio.ensure_future(create(client))
+        try:
+            await asyncio.shield(creating)
+        except asyncio.CancelledError:
+            await creating  # it may have happened: only its answer tells
+            raise
 
     async def write(client: Client, place: str) -> bool:
         return await workspace.write(client, await ranks.running(client, namespace, name, place), packed)
 
     try:
-        stored = connection.ask(credentials, "run", create)
+        connection.ask(credentials, "run", send)
+    except KeyboardInterrupt:
+        way_out = run_interactive.end(credentials, carrier)
+        may_run = f"Interrupted: TrainJob {namespace}/{name} may run. {way_out}"
+        say(run_interactive.cancelled(credentials, sent[0]) if sent else may_run)
+        raise
     except ApiError as error:
         raise WorkspaceError(
             clean(f"TrainJob {name}, which brings the folder, is not sent: {error}")
         ) from error
     say(f"TrainJob {namespace}/{name} brings the folder onto PersistentVolumeClaim {packed.claim}")
     try:
-        place = _ready(credentials, stored, say, err)
+        place = _ready(credentials, carrier, say, err)
         is_new = connection.ask(credentials, "run", lambda client: write(client, place))
         say("The folder is there" if is_new else "The folder was there already")
     except ApiError as error:
         raise UserError(clean(f"{credentials.source}: nothing has been sent: {error}")) from error
     finally:
-        say(run_interactive.cancelled(credentials, stored))
+        say(run_interactive.cancelled(credentials, sent[0]))
 
 
 def _ready(credentials: Credentials, carrier: Json, say: attach.Voice, err: TextIO) -> str:

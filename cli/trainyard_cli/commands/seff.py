@@ -6,6 +6,7 @@ reads the cluster, and `trainyard_assist.seff` makes figures and advice of it.
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -95,6 +96,7 @@ def answer_of(seen: Seen) -> Answer:
 
 def _unmeasured(seen: Seen, row: jobs.Row, ranks: Sequence[Rank]) -> Iterator[str]:
     who = f"TrainJob {row.namespace}/{row.name} is {row.state}"
+    place = (row.name, "-n", row.namespace, *seen.options)
     missing = [rank.label for rank in ranks if not rank.is_measured]
     if row.is_over:
         end = next((c for kind in jobs.ENDED if (c := read.condition(seen.trainjob, kind)) is not None), None)
@@ -104,11 +106,11 @@ def _unmeasured(seen: Seen, row: jobs.Row, ranks: Sequence[Rank]) -> Iterator[st
     elif seen.unmeasured:
         yield f"What it uses is not known: {seen.unmeasured}."
     elif not any(rank.pod for rank in ranks):
-        yield f"{who}, and has no pods yet. See why: trainyard explain {row.name} -n {row.namespace}"
+        yield f"{who}, and has no pods yet. See why: {shlex.join(['trainyard', 'explain', *place])}"
     elif missing:
         yield f"Not measured: {listed(missing)}. That begins up to a minute after a pod starts."
     if not row.is_over and any(rank.amounts.get(Kind.GPUS, Amount()).requested for rank in ranks):
-        ask = f"trainyard exec {row.name} -n {row.namespace} -- nvidia-smi"
+        ask = shlex.join(["trainyard", "exec", *place, "--", "nvidia-smi"])
         yield f"{names.METRICS_GROUP} does not measure GPUs. Ask a rank that runs: {ask}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -131,8 +132,11 @@ def _pools_without_nodes(steps: Iterable[Step]) -> AbstractSet[str]:
     return simulated | {step.urn.rpartition("::")[2] for step in deleted if step.ref is None}
 
 
-def afterwards(stack: str, steps: Iterable[Step]) -> Iterator[str]:
-    """Commands to install the stack again, and to remove the objects that stay."""
+def afterwards(stack: str, steps: Iterable[Step], options: Sequence[str] = ()) -> Iterator[str]:
+    """Commands to install the stack again, and to remove the objects that stay.
+
+    `options` are those of kubectl that lead to the stack's cluster.
+    """
     yield f"To bring it back, and take over what has stayed: make up STACK={stack}"
     groups = {
         step.ref.name.partition(".")[2]
@@ -140,9 +144,10 @@ def afterwards(stack: str, steps: Iterable[Step]) -> Iterator[str]:
         if step.op is Op.LEAVE and step.ref is not None and step.ref.kind == _CRD
     }
     if groups:
+        kubectl = shlex.join(["kubectl", *options])
         yield (
-            "To remove the CRDs for good, with all of their objects, also those of "
-            f"others: kubectl get crds -o name | grep -E '{'|'.join(sorted(groups))}' | xargs kubectl delete"
+            "To remove the CRDs for good, with all of their objects, also those of others: "
+            f"{kubectl} get crds -o name | grep -E '{'|'.join(sorted(groups))}' | xargs {kubectl} delete"
         )
     yield 'Before that, and for all else that has stayed: docs/upgrade-and-removal.md, "Remove the platform"'
 

@@ -15,8 +15,8 @@ from typing import Final
 MOST: Final = 16 * 1024
 """Bytes of a request's first line and headers. A ServiceAccount's token has about 1 KiB."""
 _END: Final = b"\r\n\r\n"
-_LENGTH: Final = re.compile(rb"\r\ncontent-length[ \t]*:[ \t]*([0-9]{1,18})[ \t]*(?:\r\n|\Z)", re.IGNORECASE)
-_OF_ANY_LENGTH: Final = re.compile(rb"\r\n(?:transfer-encoding|upgrade)[ \t]*:", re.IGNORECASE)
+_LENGTH: Final = re.compile(r"\r\ncontent-length[ \t]*:[ \t]*([0-9]{1,18})[ \t]*(?:\r\n|\Z)", re.IGNORECASE)
+_OF_ANY_LENGTH: Final = re.compile(r"\r\n(?:transfer-encoding|upgrade)[ \t]*:", re.IGNORECASE)
 
 
 class Framing:
@@ -38,7 +38,7 @@ class Framing:
         end = self._head.find(_END)
         if not 0 <= end <= MOST:
             return end < 0 and len(self._head) <= MOST
-        head, after = bytes(self._head[:end]), len(self._head) - end - len(_END)
+        head, after = self._head[:end].decode("latin-1"), len(self._head) - end - len(_END)
         self._head = bytearray()
         length = _LENGTH.search(head)
         self._body = (0 if length is None else int(length[1])) - after

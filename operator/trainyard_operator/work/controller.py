@@ -220,7 +220,8 @@ class Controller:
                 break
             memory.wrote(done)
             if not done.changed:
-                checked = checked or done.checked_jobset is not None
+                # What waits in a queue is reported of a JobSet that nobody has edited.
+                checked = checked or (done.checked_jobset is not None and bool(memory.waiting_since))
                 continue
             written.append(done)
             self._metrics.writes.labels(type(write).__name__).inc()

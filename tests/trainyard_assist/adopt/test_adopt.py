@@ -60,6 +60,13 @@ def test_trainer_2_3_may_be_taken_over():
     assert not plan.refused
 
 
+def test_the_way_back_is_on_the_same_cluster():
+    assert adopt.adopt(observed(), "trainyard adopt --context lab").next_steps == (
+        "pulumi up --refresh",
+        "trainyard adopt --context lab --back, to give the cluster back",
+    )
+
+
 def test_without_trainers_controller_there_is_nothing_to_take_over():
     plan = adopt.adopt(replace(observed(), controller=None))
     assert (levels(plan), plan.steps, plan.refused) == ({"controller": Level.STOP}, (), True)

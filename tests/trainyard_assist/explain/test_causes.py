@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.checked_in import ROOT, hold
@@ -42,6 +44,16 @@ def test_each_cause(case: Case) -> None:
     assert (diagnosis.state, diagnosis.finding) == (case.state, case.finding)
     held = [stage.stage for stage in diagnosis.walk if stage.mark is Mark.HELD]
     assert held == [TABLE[case.finding.cause].at]
+
+
+def test_the_command_of_a_next_step_acts_on_the_cluster_that_was_looked_at() -> None:
+    [case] = [case for case in CASES if case.id.startswith("a job that its user has suspended waits")]
+    finding = explain(replace(case.seen, options=("--context", "my lab"))).finding
+    assert finding is not None
+    assert finding.next_step == (
+        "resume it: kubectl patch trainjob tj -n team --context 'my lab' --type=merge "
+        """-p '{"spec":{"suspend":false}}'"""
+    )
 
 
 def test_every_cause_has_a_case_and_a_line_in_the_table() -> None:

@@ -189,6 +189,23 @@ FINE = {
         State.RUNNING,
         "runs: 1 of 2 pods are ready",
     ),
+    "a rank that has ended, whose sidecar was killed after it": (
+        seen(
+            jobs=(job(active=1, completedIndexes="1"),),
+            pods=(
+                pod(0),
+                {
+                    **(ended := pod(1, "Succeeded", state=terminated(0))),
+                    "status": {
+                        **ended["status"],
+                        "initContainerStatuses": [container(terminated(137), name="proxy")],
+                    },
+                },
+            ),
+        ),
+        State.RUNNING,
+        "runs: 1 of 2 pods are ready",
+    ),
     "Kubeflow Trainer's controller in the operator's place": (
         unbuilt(trainjob=trainjob(seconds=1), leases=(lease(renewed=90), lease(renewed=1))),
         State.STARTING,

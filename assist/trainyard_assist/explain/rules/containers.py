@@ -132,6 +132,8 @@ def _order(failure: Failure) -> tuple[Any, ...]:
 
 def _failures(observation: Observation) -> Iterator[Failure]:
     for pod in read.current_pods(observation):
+        if read.text(pod, "status", "phase") == "Succeeded":
+            continue  # its sidecars were killed when it had ended
         for status, spec in read.containers(pod):
             ended = read.at(status, "state", "terminated")
             running = read.at(status, "state", "running")

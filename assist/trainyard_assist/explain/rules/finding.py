@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -28,6 +29,8 @@ def finding_of(
 
     `pods` are those that the cause holds up; if others wait for them, the finding names them as ranks.
     """
+    if "namespace" in words:  # of a command, which needs the cluster's options too
+        words["namespace"] = shlex.join([words["namespace"], *observation.options])
     step = TABLE[cause].next_step.format(**words)
     if lost := _goes_with_it(observation) if _AGAIN.search(step) else "":
         step += f". {lost}"

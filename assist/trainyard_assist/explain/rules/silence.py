@@ -7,6 +7,7 @@ Where torchrun starts the ranks, it says so in the log of their pod
 from __future__ import annotations
 
 import re
+import shlex
 from datetime import datetime
 from typing import Final
 
@@ -52,9 +53,11 @@ def notice(observation: Observation) -> str:
     since, first = max(silence.since for silence in observation.silences), observation.silences[0]
     every, looked_at = len(pods(observation)), len(observation.silences)
     whose = "any rank" if every == looked_at else f"any rank of {looked_at} of {every} pods"
+    place = ("-n", read.namespace(observation), *observation.options)
+    signal = ("sh", "-c", f"kill -USR1 {first.pids}")
+    command = shlex.join(["kubectl", "exec", *place, first.pod, "-c", names.NODE, "--", *signal])
     return (
         f"; silent for {text.duration(read.since(observation, since))}: no output and no CPU of {whose} "
         f"since {since:%H:%M} UTC. "
-        f"kubectl exec -n {read.namespace(observation)} {first.pod} -c {names.NODE} -- "
-        f"sh -c 'kill -USR1 {first.pids}' makes each rank of this pod print its Python stack to the log"
+        f"{command} makes each rank of this pod print its Python stack to the log"
     )
