@@ -21,7 +21,7 @@ TERMINATED: Final = 143
 """Exit code of a process that SIGTERM ended."""
 _LAUNCHERS: Final = (1, 42, TERMINATED)
 """Exit codes of a launcher one of whose ranks left such a line; with any other, an earlier one left it."""
-_YEARS: Final = range(2000, 3000)
+_YEARS: Final = range(1970, 3000)
 """Of the time in such a line, which anybody can write."""
 _SHORT: Final = 300
 """Characters of a line, and of a place."""
