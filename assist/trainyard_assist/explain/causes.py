@@ -270,13 +270,14 @@ TABLE: Final[dict[Reason, About]] = {
     Reason.CANNOT_START: About(
         At.PODS,
         "a node cannot start a container",
-        "correct the command, the working directory or the mounts of container {container}",
+        "correct the command, the working directory or the mounts of container {container}. If the message "
+        "names none of them, have the platform team look at the node",
     ),
     Reason.EVICTED: About(
         At.PODS,
         "a node has evicted a pod: the node is short of disk or memory, or the pod exceeds its disk limit",
-        "write less to the pod's own disk, write to a volume instead, or request more ephemeral-storage in "
-        "resourcesPerNode",
+        "if the message names memory, request more memory in resourcesPerNode. Otherwise, write less to the "
+        "pod's own disk, write to a volume instead, or request more ephemeral-storage in resourcesPerNode",
     ),
     Reason.OOM_KILLED: About(
         At.PODS,

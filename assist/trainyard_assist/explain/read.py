@@ -230,6 +230,11 @@ def pending(observation: Observation) -> list[Json]:
     return [pod for pod in current_pods(observation) if text(pod, "status", "phase") == "Pending"]
 
 
+def has_its_volumes(pod: Json) -> bool:
+    """Whether its node has made its sandbox and mounted its volumes: what failed of that before is over."""
+    return holds(pod, "PodReadyToStartContainers")
+
+
 def is_ready(pod: Json) -> bool:
     """Whether the pod runs and is Ready."""
     return text(pod, "status", "phase") == "Running" and holds(pod, "Ready")

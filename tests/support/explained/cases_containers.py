@@ -190,7 +190,8 @@ CASES = (
             Reason.CANNOT_START,
             FIRST,
             "container node: no such file",
-            "correct the command, the working directory or the mounts of container node",
+            "correct the command, the working directory or the mounts of container node. If the message "
+            "names none of them, have the platform team look at the node",
         ),
     ),
     Case(
@@ -200,7 +201,8 @@ CASES = (
             Reason.CANNOT_START,
             FIRST,
             "container node: no such file",
-            "correct the command, the working directory or the mounts of container node",
+            "correct the command, the working directory or the mounts of container node. If the message "
+            "names none of them, have the platform team look at the node",
         ),
         State.FAILED,
     ),
@@ -363,8 +365,9 @@ CASES = (
             Reason.EVICTED,
             FIRST,
             'node n1: Usage of EmptyDir volume "scratch" exceeds the limit "1Gi".',
-            "write less to the pod's own disk, write to a volume instead, or request more ephemeral-storage "
-            "in resourcesPerNode",
+            "if the message names memory, request more memory in resourcesPerNode. Otherwise, write less to "
+            "the pod's own disk, write to a volume instead, or request more ephemeral-storage in "
+            "resourcesPerNode",
         ),
         State.FAILED,
     ),

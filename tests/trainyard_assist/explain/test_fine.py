@@ -189,6 +189,20 @@ FINE = {
         State.RUNNING,
         "runs: 1 of 2 pods are ready",
     ),
+    "a pod whose node could not make its sandbox and mount its volumes at first, and has now": (
+        seen(
+            pods=(
+                pod(0),
+                pod(1, "Pending", condition("PodReadyToStartContainers"), state=waiting("ContainerCreating")),
+            ),
+            events=(
+                event("uid-of-tj-node-0-1-x", "FailedCreatePodSandBox", "the network is not ready"),
+                event("uid-of-tj-node-0-1-x", "FailedMount", 'volume "v" : secret "token" not found'),
+            ),
+        ),
+        State.RUNNING,
+        "runs: 1 of 2 pods are ready",
+    ),
     "a rank that has ended, whose sidecar was killed after it": (
         seen(
             jobs=(job(active=1, completedIndexes="1"),),

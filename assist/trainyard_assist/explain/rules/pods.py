@@ -98,7 +98,7 @@ def config_missing(observation: Observation) -> Finding | None:
 
 def volume_not_mounted(observation: Observation) -> Finding | None:
     """A volume of a pod that has a node cannot be attached or mounted."""
-    for pod in read.pending(observation):
+    for pod in _without_volumes(observation):
         for event in reversed(read.warnings(observation, pod, *pod_readiness.MOUNT)):
             about = read.ref(pod, "Pod")
             return finding_of(
@@ -109,7 +109,7 @@ def volume_not_mounted(observation: Observation) -> Finding | None:
 
 def sandbox_not_made(observation: Observation) -> Finding | None:
     """A node cannot create the sandbox that the containers of a pod run in."""
-    for pod in read.pending(observation):
+    for pod in _without_volumes(observation):
         small = text.listed(_small_limits(pod))
         # The limit applies to volumes in memory too, such as that of the pod's token.
         reasons = ("FailedCreatePodSandBox", "FailedMount") if small else ("FailedCreatePodSandBox",)
@@ -121,6 +121,10 @@ def sandbox_not_made(observation: Observation) -> Finding | None:
                 observation, Reason.SANDBOX_NOT_MADE, about, message, pods=[pod], limits=limits, node=node
             )
     return None
+
+
+def _without_volumes(observation: Observation) -> list[Json]:
+    return [pod for pod in read.pending(observation) if not read.has_its_volumes(pod)]
 
 
 def initializer_retries(observation: Observation) -> Finding | None:
@@ -238,8 +242,9 @@ def _config_problems(observation: Observation, pod: Json) -> Iterator[str]:
     for status, _ in read.containers(pod):
         if _reason(status) == pod_readiness.CONFIG:
             yield _message(status)
-    for event in reversed(read.warnings(observation, pod, "FailedMount")):
-        yield read.text(event, "message")
+    if not read.has_its_volumes(pod):
+        for event in reversed(read.warnings(observation, pod, "FailedMount")):
+            yield read.text(event, "message")
 
 
 def _reason(status: Json) -> str:
