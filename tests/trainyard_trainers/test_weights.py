@@ -16,9 +16,32 @@ NUMBERS = 32 * 8 + 8 + 2 * (8 + 64 + 64 + 128)
 
 def test_tensors_are_those_of_all_files_of_the_model(tmp_path: Path) -> None:
     folder = model(tmp_path / "model")
+    (folder / "model.safetensors").rename(folder / "model-1.safetensors")
     (folder / "model-2.safetensors").write_bytes(safetensors({"lm_head.weight": (32, 8)}, "BF16", 2))
     found = {tensor.name: (tensor.shape, tensor.size) for tensor in weights.tensors(folder)}
     assert found == {**{name: (shape, 4) for name, shape in SHAPES.items()}, "lm_head.weight": ((32, 8), 2)}
+
+
+@pytest.mark.parametrize("is_in_parts", [False, True])
+def test_weights_that_a_repository_holds_once_more_under_another_name_are_not_counted(
+    tmp_path: Path, is_in_parts: bool
+) -> None:
+    folder = model(tmp_path / "model")
+    (folder / "consolidated.safetensors").write_bytes(safetensors({"layers.0.wq.weight": (8, 8)}))
+    if is_in_parts:
+        (folder / "model.safetensors").rename(folder / "model-1.safetensors")
+        index = {"weight_map": dict.fromkeys(SHAPES, "model-1.safetensors")}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert {tensor.name for tensor in weights.tensors(folder)} == {*SHAPES}
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"weight_map": {"a": 1}}', '{"weight_map": {"a": "none"}}'])
+def test_an_index_that_names_no_files_is_told(tmp_path: Path, content: str) -> None:
+    folder = model(tmp_path / "model")
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text(content)
+    with pytest.raises(InvalidModel, match=r"can't be read \(.*\): fetch the model anew"):
+        weights.tensors(folder)
 
 
 def test_all_linear_is_without_norms_and_embeddings(tmp_path: Path) -> None:

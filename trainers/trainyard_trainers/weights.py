@@ -57,10 +57,23 @@ def tensors(folder: Path) -> tuple[Tensor, ...]:
     """
     if not (folder / "config.json").is_file():
         raise InvalidModel(f"{folder} holds no config.json: it is not the folder of a model")
-    files = sorted(folder.glob("*.safetensors"))
+    files = _files(folder)
     if not files:
         raise InvalidModel(f"{folder} holds no *.safetensors: weights in other formats are not loaded")
     return tuple(tensor for file in files for tensor in of_file(file))
+
+
+def _files(folder: Path) -> list[Path]:
+    """Those that transformers loads: a repository may hold the same weights once more, under other names."""
+    whole, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    if whole.is_file():
+        return [whole]
+    if not index.is_file():
+        return sorted(folder.glob("*.safetensors"))
+    try:
+        return [folder / name for name in sorted({*json.loads(index.read_text())["weight_map"].values()})]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidModel(f"{index} can't be read ({error}): fetch the model anew") from None
 
 
 def of_file(path: Path) -> tuple[Tensor, ...]:
