@@ -138,6 +138,20 @@ def test_the_sdk_reads_the_devices_of_every_container(runtime: catalog.Runtime) 
             assert (devices is not None) == limited
 
 
+@pytest.mark.parametrize("runtime", catalog.every(FOLDER), ids=lambda runtime: runtime.name)
+def test_a_job_fails_at_once_after_exit_codes_of_its_own_mistakes_and_no_code_of_a_node(
+    runtime: catalog.Runtime,
+) -> None:
+    rules = [
+        rule["onExitCodes"]
+        for job in runtime.manifest["spec"]["template"]["spec"]["replicatedJobs"]
+        for rule in job["template"]["spec"].get("podFailurePolicy", {}).get("rules", ())
+        if rule.get("onExitCodes", {}).get("containerName") == "node"
+    ]
+    mistakes = {"containerName": "node", "operator": "In", "values": [2, 42, 126, 127]}
+    assert rules == [mistakes] * len(rules)
+
+
 def test_every_launcher_of_open_mpi_5_reaches_each_node_itself() -> None:
     """Nodes that it reached through others, as it does beyond 64, were lost (seen with 5.0.7)."""
     launchers = [
