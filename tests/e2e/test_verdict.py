@@ -208,6 +208,21 @@ def test_a_container_that_cannot_start_is_tried_again_as_its_node_may_be_the_rea
     assert noted == [(1, 128), (2, 128), (3, 128), (4, 128)]
 
 
+def test_an_elastic_job_too_is_not_tried_again_after_a_mistake(namespace: Cluster) -> None:
+    job = trainjob("once", runtime="torch-elastic")
+    arguments = ["--no_python", "python", "-c", "import no_such"]
+    job["spec"]["trainer"] = {
+        "numNodes": 1,
+        "args": arguments,
+        "env": [{"name": "MAX_RESTARTS", "value": "0"}],
+    }
+    namespace.apply(job)
+    failed = namespace.wait_for_condition("once", "Failed")
+    assert failed["reason"] == "FailJobSetFailurePolicyAction"
+    [noted] = attempts(namespace, "once")
+    assert (noted["attempt"], noted["exitCode"]) == (1, 42)
+
+
 WITHOUT_TORCHRUN = (
     *("jax-distributed", "lightgbm-distributed", "paddle-distributed"),
     *("plain", "tensorflow-distributed", "xgboost-distributed"),
