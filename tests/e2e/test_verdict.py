@@ -175,7 +175,6 @@ def script(text: str) -> tuple[str, ...]:
             "error: unrecognized arguments: -x",
         ),
         (("bash", "-c", "no-such-command"), 127, "bash: line 1: no-such-command: command not found"),
-        (("no-such-command",), 128, ""),
     ],
     ids=[
         "a SyntaxError",
@@ -183,7 +182,6 @@ def script(text: str) -> tuple[str, ...]:
         "no such script",
         "a wrong argument",
         "not found",
-        "no program",
     ],
 )
 def test_what_would_only_fail_again_is_not_tried_again(
@@ -198,6 +196,31 @@ def test_what_would_only_fail_again_is_not_tried_again(
     answer = namespace.run("trainyard", "explain", "once", "-n", "verdict", check=False)
     assert answer.returncode == 1
     assert said in answer.stdout.splitlines()[0]
+
+
+def test_a_container_that_cannot_start_is_tried_again_as_its_node_may_be_the_reason(
+    namespace: Cluster,
+) -> None:
+    namespace.apply(of_torch("once", "no-such-command"))
+    failed = namespace.wait_for_condition("once", "Failed")
+    assert failed["reason"] == "ReachedMaxRestarts"
+    noted = [(attempt["attempt"], attempt["exitCode"]) for attempt in attempts(namespace, "once")]
+    assert noted == [(1, 128), (2, 128), (3, 128), (4, 128)]
+
+
+def test_an_elastic_job_too_is_not_tried_again_after_a_mistake(namespace: Cluster) -> None:
+    job = trainjob("once", runtime="torch-elastic")
+    arguments = ["--no_python", "python", "-c", "import no_such"]
+    job["spec"]["trainer"] = {
+        "numNodes": 1,
+        "args": arguments,
+        "env": [{"name": "MAX_RESTARTS", "value": "0"}],
+    }
+    namespace.apply(job)
+    failed = namespace.wait_for_condition("once", "Failed")
+    assert failed["reason"] == "FailJobSetFailurePolicyAction"
+    [noted] = attempts(namespace, "once")
+    assert (noted["attempt"], noted["exitCode"]) == (1, 42)
 
 
 WITHOUT_TORCHRUN = (

@@ -15,6 +15,7 @@ from kubeflow_trainer_api import models  # type: ignore[import-untyped]
 from trainyard_api import documents
 from trainyard_assist.render import render
 from trainyard_platform.catalog import files as catalog
+from trainyard_platform.catalog import in_pods
 
 FOLDER = Path(__file__).parents[2] / "runtimes"
 
@@ -136,6 +137,29 @@ def test_the_sdk_reads_the_devices_of_every_container(runtime: catalog.Runtime) 
             devices = utils.get_container_devices(resources)
             limited = "limits" in container.get("resources", {})
             assert (devices is not None) == limited
+
+
+@pytest.mark.parametrize("runtime", catalog.every(FOLDER), ids=lambda runtime: runtime.name)
+def test_a_job_fails_at_once_after_exit_codes_of_its_own_mistakes_and_no_code_of_a_node(
+    runtime: catalog.Runtime,
+) -> None:
+    spec = runtime.manifest["spec"]["template"]["spec"]
+    jobs = [job["template"]["spec"] for job in spec["replicatedJobs"]]
+    rules = [
+        rule
+        for job in jobs
+        for rule in job.get("podFailurePolicy", {}).get("rules", ())
+        if rule.get("onExitCodes", {}).get("containerName") == "node"
+    ]
+    ends = [rule for rule in spec.get("failurePolicy", {}).get("rules", ()) if rule["name"] == "GaveUp"]
+    mistakes = {"containerName": "node", "operator": "In", "values": [2, 42, 126, 127]}
+    of_python = [
+        job
+        for job in jobs
+        if in_pods.requested(runtime.manifest) and job["template"]["spec"]["containers"][0]["name"] == "node"
+    ]
+    assert rules == [{"action": "FailJob", "onExitCodes": mistakes}] * len(of_python)
+    assert bool(ends) == ("failurePolicy" in spec)
 
 
 def test_every_launcher_of_open_mpi_5_reaches_each_node_itself() -> None:

@@ -216,6 +216,10 @@ def test_the_same_again_is(twice: tuple[PodEnd, PodEnd]) -> None:
             (end(0, 60, reason="PreemptionByScheduler"), end(1, 120, reason="PreemptionByScheduler")),
             id="preempted",
         ),
+        pytest.param(
+            (end(0, 60, exit_code=128, reason="StartError"), end(1, 120, exit_code=128, reason="StartError")),
+            id="it could not start",
+        ),
         pytest.param((end(0, 60, exit_code=143), end(1, 120, exit_code=143)), id="told to end"),
         pytest.param((end(0, 60, exit_code=137), end(1, 120, exit_code=137)), id="killed"),
         pytest.param(

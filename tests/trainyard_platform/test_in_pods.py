@@ -67,8 +67,53 @@ def test_an_exception_is_shown_as_always_and_is_the_termination_message(tmp_path
 
 @pytest.mark.parametrize("mistake", ["import no_such_module", "print(no_such_name)", "if:"])
 def test_a_mistake_that_would_only_come_again_ends_with_42(tmp_path: Path, mistake: str) -> None:
-    code, shown, message = ended(tmp_path, mistake)
+    code, shown, message = ended(tmp_path, mistake, also=tmp_path)
     assert (code, words(message, 42).exit_code, words(message, 42).said) == (42, 42, shown)
+
+
+REPLACED = (
+    "trainyard: the runtime replaces the PYTHONPATH of the image; if the module is there, "
+    "set PYTHONPATH in trainer.env to {0}:<yours>"
+)
+MISSING = "import no_such_module"
+BY_NAME = "import runpy; runpy._run_module_as_main('no_such_module')"
+"""As `python -m no_such_module`."""
+
+
+@pytest.mark.parametrize("script", [MISSING, BY_NAME], ids=["import", "python -m"])
+def test_a_missing_module_may_be_where_the_path_of_the_image_was_and_the_log_says_so(
+    tmp_path: Path, script: str
+) -> None:
+    code, shown, message = ended(tmp_path, script)
+    hints = [line for line in shown.splitlines() if line.startswith("trainyard: ")]
+    assert hints == [REPLACED.format(tmp_path / "module")]
+    assert "No module named" in words(message, code).said
+    assert "trainyard: " not in message
+
+
+@pytest.mark.parametrize(
+    ("script", "has_own"),
+    [
+        (MISSING, True),
+        ("from os import no_such_name", False),
+        ("raise ValueError('No module named x')", False),
+        ("import sys; sys.exit('no data')", False),
+    ],
+    ids=["a path of the job's own", "a missing name", "another exception", "another exit"],
+)
+def test_the_log_says_nothing_of_the_path_where_it_cannot_be_the_cause(
+    tmp_path: Path, script: str, has_own: bool
+) -> None:
+    _, shown, _ = ended(tmp_path, script, tmp_path if has_own else None)
+    assert "trainyard: " not in shown
+
+
+def test_a_hint_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
+    code, _, message = ended(tmp_path, f"import os; os.close(2); {MISSING}")
+    assert (code, words(message, 42).said.splitlines()[-1]) == (
+        42,
+        "ModuleNotFoundError: No module named 'no_such_module'",
+    )
 
 
 def test_an_exit_code_of_the_programs_own_stays(tmp_path: Path) -> None:

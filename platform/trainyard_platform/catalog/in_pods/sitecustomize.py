@@ -74,6 +74,7 @@ SILENT_AFTER = "TRAINYARD_SILENT_AFTER", 600.0
 IDLE = 0.05
 """Of a CPU: what threads use that only look at a clock."""
 LIBRARIES = ("site-packages", "dist-packages", "/lib/python3", "<")
+HERE = os.path.dirname(os.path.abspath(__file__))
 PID, MAIN = os.getpid(), __import__("_thread").get_ident()
 RECORD = os.environ.get("TORCHELASTIC_ERROR_FILE", "")
 CLAIMED = "TRAINYARD_LAST_WORDS"
@@ -97,6 +98,7 @@ class _Seen:
 
 def _raised(kind, error, trace):
     _shown(kind, error, trace)
+    _hint(error)
     code = GIVES_UP if issubclass(kind, MISTAKES) else 1
     try:
         _Seen.code = 0  # it leaves more than what it has printed
@@ -105,6 +107,17 @@ def _raised(kind, error, trace):
         pass
     if code != 1:
         raise SystemExit(code)
+
+
+def _hint(end):
+    """Its PYTHONPATH is the runtime's, not the image's, which no pod can read: the module may be there."""
+    try:
+        is_missing = isinstance(end, (ModuleNotFoundError, str)) and "No module named" in str(end)
+        if is_missing and os.environ.get("PYTHONPATH") == HERE:
+            way_out = "set PYTHONPATH in trainer.env to %s:<yours>" % HERE
+            _log("the runtime replaces the PYTHONPATH of the image; if the module is there, " + way_out)
+    except Exception:  # nobody who reads the log
+        pass
 
 
 def _noted(kind, error, trace, code):
@@ -127,6 +140,7 @@ def _noted(kind, error, trace, code):
 
 def _exits(code=None):
     if __import__("_thread").get_ident() == MAIN:  # in another thread, it ends that alone
+        _hint(code)  # so ends `python -m` of a module that is missing
         _note_exit(code)
     raise SystemExit(code)
 
@@ -429,8 +443,7 @@ def _run_the_next():
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
 
-    here = os.path.dirname(os.path.abspath(__file__))
-    spec = PathFinder.find_spec("sitecustomize", [path for path in sys.path if os.path.abspath(path) != here])
+    spec = PathFinder.find_spec("sitecustomize", [path for path in sys.path if os.path.abspath(path) != HERE])
     if spec is not None and spec.loader is not None:
         spec.loader.exec_module(module_from_spec(spec))
 
