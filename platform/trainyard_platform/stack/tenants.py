@@ -150,6 +150,9 @@ GUIDED: Final = (
 
 TRAINJOBS: Final = f"count/trainjobs.{names.TRAINER_GROUP}"
 TRAINING_RUNTIMES: Final = f"count/trainingruntimes.{names.TRAINER_GROUP}"
+OF_JOBS: Final = (f"count/{names.JOBSETS}.{names.JOBSET_GROUP}", f"count/workloads.{names.KUEUE_GROUP}")
+"""Objects of which a TrainJob has one, and two for a short time while one replaces the other."""
+_FEWEST_OF_JOBS: Final = 1000
 COUNTED: Final = {
     "count/configmaps": "1000",
     "count/secrets": "1000",
@@ -159,7 +162,7 @@ COUNTED: Final = {
     TRAINING_RUNTIMES: "20",
 }
 """Default quota of a tenant: limits the objects that the operator keeps in memory, and volumes, which would
-be unlimited. The stack file takes precedence."""
+be unlimited. The stack file takes precedence. `Tenant.quota` adds the objects of the TrainJobs."""
 
 
 class Account(StrictModel):
@@ -181,7 +184,9 @@ class Tenant(StrictModel):
     resource_quota: dict[str, Quantity] = Field(default={"pods": "1000"})
     """Limits of the namespace's ResourceQuota. If you do not set them here, these limits also apply: 500
     `count/trainjobs.trainer.kubeflow.org`, 20 `count/trainingruntimes.trainer.kubeflow.org`, 1000
-    `count/configmaps`, 1000 `count/secrets`, 1000 `persistentvolumeclaims` and 10Ti of `requests.storage`."""
+    `count/configmaps`, 1000 `count/secrets`, 1000 `persistentvolumeclaims` and 10Ti of `requests.storage`.
+    For `count/jobsets.jobset.x-k8s.io` and `count/workloads.kueue.x-k8s.io`, the limit is two per TrainJob
+    that the quota allows, and at least 1000."""
     container_defaults: ContainerDefaults = ContainerDefaults()
     """Requests and limits of containers that set none."""
     pod_security: PodSecurity = PodSecurity.BASELINE
@@ -209,8 +214,13 @@ class Tenant(StrictModel):
 
     @property
     def quota(self) -> dict[str, str]:
-        """Limits of the namespace's ResourceQuota, the defaults included."""
-        return {**COUNTED, **self.resource_quota}
+        """Limits of the namespace's ResourceQuota, the defaults included.
+
+        JobSets and Workloads are counted: they stay if their TrainJob is deleted without its dependents.
+        """
+        limits = {**COUNTED, **self.resource_quota}
+        most = str(max(_FEWEST_OF_JOBS, 2 * quantity.parse(limits[TRAINJOBS]).ceil()))
+        return {**dict.fromkeys(OF_JOBS, most), **limits}
 
     @property
     def held(self) -> int:
