@@ -211,7 +211,7 @@ def test_a_stack_can_limit_what_is_created_for_trainjobs() -> None:
             "count/jobsets.jobset.x-k8s.io": "7",
         }
     )
-    assert fewer.quota == {
+    assert fewer.quota() == {
         "count/configmaps": "1000",
         "count/secrets": "1000",
         "persistentvolumeclaims": "1000",
@@ -220,6 +220,18 @@ def test_a_stack_can_limit_what_is_created_for_trainjobs() -> None:
         "count/jobsets.jobset.x-k8s.io": "7",
         "count/workloads.kueue.x-k8s.io": "1000",
         "count/trainingruntimes.trainer.kubeflow.org": "20",
+    }
+
+
+def test_where_there_are_caches_what_they_consist_of_is_limited() -> None:
+    quota = tenant_manifests.contents("team", tenant(), caches=True)[0]
+    assert quota["spec"] == {
+        "hard": {
+            **tenant().quota(),
+            "count/leaderworkersets.leaderworkerset.x-k8s.io": "1000",
+            "count/serviceaccounts": "1000",
+            "count/services": "2000",
+        }
     }
 
 
