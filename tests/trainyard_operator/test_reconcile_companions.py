@@ -11,7 +11,7 @@ from trainyard_api.reasons import Reason
 from trainyard_operator.core.build import framework, plugins
 from trainyard_operator.core.build.info import Settings
 from trainyard_operator.core.decide import reconcile
-from trainyard_operator.core.decide.views import packed
+from trainyard_operator.core.decide.views import companion_of, packed
 from trainyard_operator.core.model import (
     Companion,
     Condition,
@@ -272,6 +272,26 @@ def test_a_foreign_one_blocks_and_nothing_is_written():
 
 
 LEAVING = Companion("v1", "Secret", "team", "tj-mpi-ssh-auth", "u", "1", "job-uid", deleted=at(0))
+
+
+def test_since_when_one_is_being_deleted_and_what_keeps_it_is_read_of_its_metadata():
+    owner = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "name": "tj",
+        "uid": "job-uid",
+    }
+    metadata = {
+        "namespace": "team",
+        "name": "tj-mpi-ssh-auth",
+        "uid": "u",
+        "resourceVersion": "1",
+        "ownerReferences": [{**owner, "controller": True}],
+        "deletionTimestamp": "2026-01-01T12:00:00Z",
+        "finalizers": ["example.com/a"],
+    }
+    expected = replace(LEAVING, of_trainjob="tj", finalizers=("example.com/a",))
+    assert companion_of(LEAVING.identity, {"metadata": metadata}) == expected
 
 
 @pytest.mark.parametrize("now", [1, 60])
