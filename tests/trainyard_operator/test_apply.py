@@ -336,6 +336,12 @@ def test_a_missing_crd_is_a_lasting_no_and_a_missing_namespace_a_passing_one() -
     assert isinstance(refusal(error_from(403, msgspec.json.encode(ending)), JOBSETS, "tj"), RetryError)
 
 
+def test_objects_that_a_quota_does_not_count_yet_are_tried_again() -> None:
+    message = 'jobsets "tj" is forbidden: status unknown for quota: tenant, resources: count/jobsets'
+    refused = refusal(error_from(403, msgspec.json.encode(status(403, "Forbidden", message))), JOBSETS, "tj")
+    assert (type(refused), str(refused)) == (RetryError, message)
+
+
 @pytest.mark.parametrize("code", [429, 500, 503])
 def test_a_passing_no_is_never_a_condition(code: int) -> None:
     error = error_from(code, b"{}")

@@ -11,12 +11,13 @@ from trainyard_api.reasons import Reason
 from trainyard_operator.core.build import framework, plugins
 from trainyard_operator.core.build.info import Settings
 from trainyard_operator.core.decide import reconcile
-from trainyard_operator.core.decide.views import packed
+from trainyard_operator.core.decide.views import companion_of, packed
 from trainyard_operator.core.model import (
     Companion,
     Condition,
     Create,
     Delete,
+    EventNote,
     Generated,
     Needs,
     Plan,
@@ -270,9 +271,56 @@ def test_a_foreign_one_blocks_and_nothing_is_written():
     )
 
 
-def test_one_that_is_being_deleted_is_waited_for():
-    leaving = Companion("v1", "Secret", "team", "tj-mpi-ssh-auth", "u", "1", "job-uid", deleting=True)
-    assert decide(companions=(leaving,)) == Plan(requeue_after=reconcile.COLLECT_SECONDS)
+LEAVING = Companion("v1", "Secret", "team", "tj-mpi-ssh-auth", "u", "1", "job-uid", deleted=at(0))
+
+
+def test_since_when_one_is_being_deleted_and_what_keeps_it_is_read_of_its_metadata():
+    owner = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "name": "tj",
+        "uid": "job-uid",
+    }
+    metadata = {
+        "namespace": "team",
+        "name": "tj-mpi-ssh-auth",
+        "uid": "u",
+        "resourceVersion": "1",
+        "ownerReferences": [{**owner, "controller": True}],
+        "deletionTimestamp": "2026-01-01T12:00:00Z",
+        "finalizers": ["example.com/a"],
+    }
+    expected = replace(LEAVING, of_trainjob="tj", finalizers=("example.com/a",))
+    assert companion_of(LEAVING.identity, {"metadata": metadata}) == expected
+
+
+@pytest.mark.parametrize("now", [1, 60])
+def test_one_that_is_being_deleted_is_waited_for(now):
+    assert decide(now, companions=(LEAVING,)) == Plan(requeue_after=reconcile.COLLECT_SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("finalizers", "listed"),
+    [(("example.com/a", "example.com/b"), "example.com/a, example.com/b"), ((), "none")],
+)
+def test_one_that_stays_although_it_is_being_deleted_blocks_and_is_looked_at_less_often(finalizers, listed):
+    message = (
+        'Secret "tj-mpi-ssh-auth" is being deleted since 2026-01-01T12:00:00Z, but still exists. Its '
+        f"finalizers: {listed}; have the owners of the finalizers remove them, or create the TrainJob again "
+        "under another name"
+    )
+    blocked = {
+        "type": "Blocked",
+        "status": "True",
+        "reason": "JobSetConflict",
+        "message": message,
+        "lastTransitionTime": "2026-01-01T12:01:01Z",
+    }
+    assert decide(61, companions=(replace(LEAVING, finalizers=finalizers),)) == Plan(
+        status={"conditions": [blocked]},
+        events=(EventNote("Warning", "JobSetConflict", message),),
+        requeue_after=reconcile.RETRY_SECONDS,
+    )
 
 
 def test_the_ca_of_the_status_server_reaches_a_suspended_job():
@@ -366,7 +414,7 @@ def test_the_podgroup_of_a_trainjob_that_ends_is_deleted_before_its_status_says_
 
 @pytest.mark.parametrize(
     "group",
-    [replace(GROUP, owner_uid="other"), replace(GROUP, deleting=True), replace(GROUP, kind="Secret")],
+    [replace(GROUP, owner_uid="other"), replace(GROUP, deleted=at(0)), replace(GROUP, kind="Secret")],
     ids=["somebody else's", "one that is going", "a key"],
 )
 def test_nothing_else_is_deleted_with_it(group):

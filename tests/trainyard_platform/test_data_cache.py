@@ -69,6 +69,87 @@ def test_it_may_so_in_the_namespaces_of_tenants() -> None:
     ]
 
 
+SET = "object.spec.leaderWorkerTemplate"
+
+
+def devices(owner: str) -> str:
+    """CEL: the owner requests no resource but these."""
+    allowed = "['cpu', 'memory', 'ephemeral-storage']"
+    return (
+        f"{owner}.?resources.?limits.orValue({{}}).all(name, name in {allowed}) "
+        f"&& {owner}.?resources.?requests.orValue({{}}).all(name, name in {allowed})"
+    )
+
+
+def pods(template: str) -> str:
+    """CEL: the pods of the template request no resource but these."""
+    pod = f"{SET}.?{template}.?spec"
+    return (
+        f"{pod}.?resourceClaims.orValue([]).size() == 0 && {devices(pod)} "
+        f"&& {pod}.?containers.orValue([]).all(container, {devices('container')}) "
+        f"&& {pod}.?initContainers.orValue([]).all(container, {devices('container')})"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "group", "version", "resource", "validation"),
+    [
+        (
+            "caches-need-no-devices.policy.trainyard.dev",
+            "leaderworkerset.x-k8s.io",
+            "v1",
+            "leaderworkersets",
+            {
+                "expression": f"{pods('leaderTemplate')} && {pods('workerTemplate')}",
+                "message": "spec.leaderWorkerTemplate: pods of a data cache may request only cpu, memory, "
+                "ephemeral-storage, since they run without the quota of a queue. Remove the other resources "
+                "and resourceClaims, or use them in a TrainJob.",
+            },
+        ),
+        (
+            "caches-stay-in-the-cluster.policy.trainyard.dev",
+            "",
+            "v1",
+            "services",
+            {
+                "expression": "object.spec.?type.orValue('ClusterIP') == 'ClusterIP' "
+                "&& object.spec.?externalIPs.orValue([]).size() == 0",
+                "message": "spec: the Service of a data cache must be of type ClusterIP, without "
+                "externalIPs: only pods of the cluster use it.",
+            },
+        ),
+    ],
+    ids=["LeaderWorkerSets", "Services"],
+)
+def test_with_the_rights_of_an_initializer_nobody_gets_devices_or_addresses(
+    name: str, group: str, version: str, resource: str, validation: dict[str, str]
+) -> None:
+    declared = {
+        manifest["kind"]: manifest["spec"]
+        for manifest in manifests.policies()
+        if manifest["metadata"]["name"] == name
+    }
+    rule = {
+        "apiGroups": [group],
+        "apiVersions": [version],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": [resource],
+    }
+    account = (
+        "request.userInfo.username.startsWith('system:serviceaccount:') "
+        "&& request.userInfo.username.endsWith(':kubeflow-trainer-cache-initializer')"
+    )
+    assert declared == {
+        "ValidatingAdmissionPolicy": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": [rule]},
+            "matchConditions": [{"name": "by-a-cache-initializer", "expression": account}],
+            "validations": [validation],
+        },
+        "ValidatingAdmissionPolicyBinding": {"policyName": name, "validationActions": ["Deny"]},
+    }
+
+
 def graph(folder: Path, **settings: Any) -> dict[str, Registered]:
     source = {"source": "folder", "folder": str(program.artifacts_folder(folder))}
     team = {"tenants": {"team": {"clusterQueue": "all"}}}
@@ -100,6 +181,16 @@ def test_a_stack_with_a_cache_has_leaderworkerset_and_its_tenants_may_start_one(
     name = "team/kubeflow-trainer-cache-initializer"
     binding = found[f"kubernetes:{RBAC}/v1:RoleBinding rolebinding-{name}"]
     assert "kubernetes:core/v1:Namespace namespace-team" in binding.depends_on
+    quota = found["kubernetes:core/v1:ResourceQuota resourcequota-team/tenant"].inputs["spec"]["hard"]
+    assert quota["count/leaderworkersets.leaderworkerset.x-k8s.io"] == "1000"
+    policies = "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicyBinding"
+    role = found[f"kubernetes:{RBAC}/v1:ClusterRole clusterrole-kubeflow-trainer-cache-initializer"]
+    assert {
+        dependency for dependency in role.depends_on if "-caches-" in dependency and "Binding" in dependency
+    } == {
+        f"{policies} validatingadmissionpolicybinding-caches-need-no-devices.policy.trainyard.dev",
+        f"{policies} validatingadmissionpolicybinding-caches-stay-in-the-cluster.policy.trainyard.dev",
+    }
     assert f"kubernetes:core/v1:ServiceAccount serviceaccount-{name}" in found
 
 

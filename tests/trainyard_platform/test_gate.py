@@ -12,6 +12,15 @@ TENANT = "namespaceObject.metadata.?labels[?'trainyard.dev/tenant'].orValue('')"
 SUSPENDED = "object.spec.?suspend.orValue(false) == true"
 PATCHED = "object.spec.?runtimePatches.orValue([]).exists(patch, patch.manager == 'kueue.x-k8s.io/manager')"
 
+WORKLOAD = ".metadata.?labels[?'kueue.x-k8s.io/prebuilt-workload-name'].orValue('')"
+NO_WORKLOAD = {
+    "expression": f"object{WORKLOAD} == '' || (oldObject != null && object{WORKLOAD} == oldObject{WORKLOAD}) "
+    "|| authorizer.group('kueue.x-k8s.io').resource('workloads').namespace(request.namespace)"
+    ".check('create').allowed()",
+    "message": "metadata.labels[kueue.x-k8s.io/prebuilt-workload-name]: must not be set, since the job would "
+    "then run with the quota of the Workload of another job. Remove the label.",
+}
+
 
 def specs(**settings: bool) -> dict[tuple[str, str], Any]:
     """The specs of all policies and bindings, by their kind and the first part of their name."""
@@ -70,8 +79,18 @@ def test_what_a_queue_holds_comes_suspended_and_keeps_its_queue(
                 f"it the {kind} would run without quota. Keep the label, or delete the {kind} and create it "
                 "again.",
             },
+            *([NO_WORKLOAD] if holds_jobsets else []),
         ],
     }
+
+
+@pytest.mark.parametrize("holds_jobsets", [True, False])
+def test_only_who_may_create_workloads_sends_a_trainjob_for_a_workload_that_exists(
+    holds_jobsets: bool,
+) -> None:
+    policy = specs(holds_jobsets=holds_jobsets)["ValidatingAdmissionPolicy", "queued-jobs-own-themselves"]
+    assert policy["matchConstraints"]["resourceRules"] == [{**RULE, "operations": ["CREATE", "UPDATE"]}]
+    assert policy["validations"][1:] == [NO_WORKLOAD]
 
 
 PLATFORM = "no-trainjobs-without-the-platform"

@@ -143,6 +143,8 @@ def test_what_limits_and_protects_the_jobs() -> None:
                     "persistentvolumeclaims": "1000",
                     "requests.storage": "10Ti",
                     "count/trainjobs.trainer.kubeflow.org": "500",
+                    "count/jobsets.jobset.x-k8s.io": "1000",
+                    "count/workloads.kueue.x-k8s.io": "1000",
                     "count/trainingruntimes.trainer.kubeflow.org": "20",
                     "requests.nvidia.com/gpu": "16",
                 }
@@ -185,7 +187,7 @@ def test_what_limits_and_protects_the_jobs() -> None:
     ]
 
 
-def test_a_stack_can_count_more_trainjobs() -> None:
+def test_a_stack_can_count_more_trainjobs_and_then_has_room_for_what_is_created_for_them() -> None:
     more = tenant(resourceQuota={"count/trainjobs.trainer.kubeflow.org": "5k"})
     quota = tenant_manifests.contents("team", more)[0]
     assert quota["spec"] == {
@@ -195,7 +197,40 @@ def test_a_stack_can_count_more_trainjobs() -> None:
             "persistentvolumeclaims": "1000",
             "requests.storage": "10Ti",
             "count/trainjobs.trainer.kubeflow.org": "5k",
+            "count/jobsets.jobset.x-k8s.io": "10000",
+            "count/workloads.kueue.x-k8s.io": "10000",
             "count/trainingruntimes.trainer.kubeflow.org": "20",
+        }
+    }
+
+
+def test_a_stack_can_limit_what_is_created_for_trainjobs() -> None:
+    fewer = tenant(
+        resourceQuota={
+            "count/trainjobs.trainer.kubeflow.org": "5",
+            "count/jobsets.jobset.x-k8s.io": "7",
+        }
+    )
+    assert fewer.quota() == {
+        "count/configmaps": "1000",
+        "count/secrets": "1000",
+        "persistentvolumeclaims": "1000",
+        "requests.storage": "10Ti",
+        "count/trainjobs.trainer.kubeflow.org": "5",
+        "count/jobsets.jobset.x-k8s.io": "7",
+        "count/workloads.kueue.x-k8s.io": "1000",
+        "count/trainingruntimes.trainer.kubeflow.org": "20",
+    }
+
+
+def test_where_there_are_caches_what_they_consist_of_is_limited() -> None:
+    quota = tenant_manifests.contents("team", tenant(), caches=True)[0]
+    assert quota["spec"] == {
+        "hard": {
+            **tenant().quota(),
+            "count/leaderworkersets.leaderworkerset.x-k8s.io": "1000",
+            "count/serviceaccounts": "1000",
+            "count/services": "2000",
         }
     }
 

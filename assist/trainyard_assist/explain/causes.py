@@ -78,7 +78,8 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.JOBSET_CONFLICT: About(
         At.JOBSET,
-        "another owner has an object with the name of the JobSet, or of an object that belongs to the JobSet",
+        "another owner has an object with the name of the JobSet, or of an object that belongs to the JobSet"
+        ". Or finalizers keep an object with such a name, which is being deleted",
         "delete that object, or create the TrainJob again under another name",
     ),
     Reason.JOBSET_REJECTED: About(

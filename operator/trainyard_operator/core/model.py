@@ -131,7 +131,10 @@ class Companion:
     """uid of the controller ownerReference, None without one."""
     of_trainjob: str | None = None
     """Name of the TrainJob that is its controller, None if it has another or none."""
-    deleting: bool = False
+    deleted: datetime | None = None
+    """Since when it is being deleted; None if it is not."""
+    finalizers: tuple[str, ...] = ()
+    """What keeps it while it is being deleted."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Only the `trainyard.dev/` annotations."""
 

@@ -438,6 +438,8 @@ def refusal(error: ApiError, resource: Resource, name: str) -> Exception:
                 resource=resource.full_name,
             )
         )
+    if error.code == 403 and "status unknown for quota" in error.message:
+        return RetryError(error.message)  # Kubernetes has not counted the objects of the namespace yet
     message = f"{title}: {error.message}"
     # Webhooks and admission policies answer 403 as well; only the rest is about permissions.
     denied = "admission webhook" in message or "denied request" in message

@@ -121,7 +121,7 @@ class Authorities:
             if look.rejection is not None:
                 raise RefusedError(look.rejection)
             for companion in map(memory.complete, look.companions):
-                if companion.owner_uid != trainjob.uid or companion.deleting:
+                if companion.owner_uid != trainjob.uid or companion.deleted:
                     continue  # another's, or gone with its TrainJob in a moment
                 if child_annotations.digest(companion.annotations) == child_annotations.digest(
                     manifest["metadata"]["annotations"]

@@ -6,6 +6,8 @@ from trainyard_api.strict import StrictModel
 
 from .value_types import ComputeResources, Image, PullPolicy
 
+GROUP = "leaderworkerset.x-k8s.io"
+"""API group of LeaderWorkerSets."""
 ACCOUNT = "kubeflow-trainer-cache-initializer"
 """ServiceAccount that Kubeflow Trainer's runtime with a cache runs its initializer as."""
 

@@ -150,6 +150,16 @@ GUIDED: Final = (
 
 TRAINJOBS: Final = f"count/trainjobs.{names.TRAINER_GROUP}"
 TRAINING_RUNTIMES: Final = f"count/trainingruntimes.{names.TRAINER_GROUP}"
+PER_JOB: Final = {f"count/{names.JOBSETS}.{names.JOBSET_GROUP}": 2, f"count/workloads.{names.KUEUE_GROUP}": 2}
+"""Objects that are created for a TrainJob: one, and two for a short time while one replaces the other."""
+PER_CACHE: Final = {
+    f"count/leaderworkersets.{data_cache.GROUP}": 2,
+    "count/serviceaccounts": 2,
+    "count/services": 4,
+}
+"""Objects of a TrainJob with a data cache, and of its JobSet. It has three Services."""
+_FEWEST_JOBS: Final = 500
+"""The limits of these objects suffice at least for so many TrainJobs."""
 COUNTED: Final = {
     "count/configmaps": "1000",
     "count/secrets": "1000",
@@ -159,7 +169,7 @@ COUNTED: Final = {
     TRAINING_RUNTIMES: "20",
 }
 """Default quota of a tenant: limits the objects that the operator keeps in memory, and volumes, which would
-be unlimited. The stack file takes precedence."""
+be unlimited. The stack file takes precedence. `Tenant.quota` adds the objects of the TrainJobs."""
 
 
 class Account(StrictModel):
@@ -181,7 +191,11 @@ class Tenant(StrictModel):
     resource_quota: dict[str, Quantity] = Field(default={"pods": "1000"})
     """Limits of the namespace's ResourceQuota. If you do not set them here, these limits also apply: 500
     `count/trainjobs.trainer.kubeflow.org`, 20 `count/trainingruntimes.trainer.kubeflow.org`, 1000
-    `count/configmaps`, 1000 `count/secrets`, 1000 `persistentvolumeclaims` and 10Ti of `requests.storage`."""
+    `count/configmaps`, 1000 `count/secrets`, 1000 `persistentvolumeclaims` and 10Ti of `requests.storage`.
+    For `count/jobsets.jobset.x-k8s.io` and `count/workloads.kueue.x-k8s.io`, the limit is two per TrainJob
+    that the quota allows, and at least 1000. If the stack enables `dataCache`, this limit also applies to
+    `count/leaderworkersets.leaderworkerset.x-k8s.io` and `count/serviceaccounts`, and twice this limit to
+    `count/services`."""
     container_defaults: ContainerDefaults = ContainerDefaults()
     """Requests and limits of containers that set none."""
     pod_security: PodSecurity = PodSecurity.BASELINE
@@ -207,15 +221,24 @@ class Tenant(StrictModel):
     viewers: tuple[Subject, ...] = ()
     """Users, groups and ServiceAccounts that may only read."""
 
-    @property
-    def quota(self) -> dict[str, str]:
-        """Limits of the namespace's ResourceQuota, the defaults included."""
-        return {**COUNTED, **self.resource_quota}
+    def quota(self, *, caches: bool = False) -> dict[str, str]:
+        """Limits of the namespace's ResourceQuota, the defaults included.
+
+        Objects of TrainJobs are counted too: they stay if their TrainJob is deleted without its dependents.
+
+        Args:
+            caches: Whether its people can create what data caches consist of.
+        """
+        limits = {**COUNTED, **self.resource_quota}
+        jobs = max(_FEWEST_JOBS, quantity.parse(limits[TRAINJOBS]).ceil())
+        each = PER_JOB | (PER_CACHE if caches else {})
+        return {**{counted: str(number * jobs) for counted, number in each.items()}, **limits}
 
     @property
     def held(self) -> int:
         """The most TrainJobs and TrainingRuntimes of the tenant. Each replica of the operator caches them."""
-        return sum(quantity.parse(self.quota[counted]).ceil() for counted in (TRAINJOBS, TRAINING_RUNTIMES))
+        limits = self.quota()
+        return sum(quantity.parse(limits[counted]).ceil() for counted in (TRAINJOBS, TRAINING_RUNTIMES))
 
 
 def problems(tenants: Mapping[str, Tenant]) -> Iterator[str]:

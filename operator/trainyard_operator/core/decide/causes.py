@@ -6,13 +6,14 @@ Called by `reconcile`, which decides which of them is due, and when.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Final
 
 from trainyard_api import names, runtime_ref, similar
 from trainyard_api.reasons import Reason
 
 from ..build.framework import Framework
-from ..model import Cause, EventNote, Json, Observed, Refused, Rejection, Runtime, TrainJob
+from ..model import Cause, Companion, EventNote, Json, Observed, Refused, Rejection, Runtime, TrainJob
 from ..status import conditions
 from ..status.sentences import with_step
 from . import refusals
@@ -27,6 +28,9 @@ _NEXT_STEPS: Final[Mapping[str, str]] = {
     Reason.FORBIDDEN: "have the platform team grant the operator the permission that the message names",
     Reason.QUOTA_EXCEEDED: "wait for other jobs to end, or have the namespace's ResourceQuota raised",
 }
+_KEPT: Final = (
+    "have the owners of the finalizers remove them, or create the TrainJob again under another name"
+)
 MEND_CONTENT: Final = (
     "have the runtime or the policy corrected: the TrainJob then continues by itself. Otherwise, create it "
     "again without the settings that the message names"
@@ -100,6 +104,16 @@ def foreign(kind: str, name: str) -> Cause:
     """An object with the name of a child belongs to another owner."""
     message = f'{kind} "{name}" exists and belongs to another owner'
     return Cause(Reason.JOBSET_CONFLICT, with_step(message, _NEXT_STEPS[Reason.JOBSET_CONFLICT]))
+
+
+def kept(companion: Companion, since: datetime) -> Cause:
+    """A companion, or another object of its name, is being deleted since then, and does not go."""
+    finalizers = ", ".join(companion.finalizers) or "none"
+    message = (
+        f'{companion.kind} "{companion.name}" is being deleted since {conditions.timestamp(since)}, but '
+        f"still exists. Its finalizers: {finalizers}"
+    )
+    return Cause(Reason.JOBSET_CONFLICT, with_step(message, _KEPT))
 
 
 def rejected(rejection: Rejection) -> Cause:

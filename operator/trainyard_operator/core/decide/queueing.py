@@ -31,7 +31,6 @@ _LABELS: Final = frozenset(
         names.QUEUE_LABEL,
         names.PRIORITY_CLASS_LABEL,
         names.MAX_EXECUTION_TIME_LABEL,
-        names.PREBUILT_WORKLOAD_LABEL,
     }
 )
 _OF_KUEUE: Final = (f"{names.KUEUE_GROUP}/", names.PROVISIONING_PREFIX)
@@ -48,7 +47,10 @@ _LONGEST_GATES: Final = 4096
 
 
 def labels_of(labels: Mapping[str, str]) -> dict[str, str]:
-    """Those of a TrainJob's labels that Kueue (0.19) reads of a job."""
+    """Those of a TrainJob's labels that Kueue (0.19) reads of a job.
+
+    Without the name of a Workload that exists: Kueue creates that of the JobSet.
+    """
     return {name: value for name, value in labels.items() if name in _LABELS}
 
 

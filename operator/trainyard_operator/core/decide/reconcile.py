@@ -57,6 +57,9 @@ RETRY_SECONDS: Final = 30.0
 COLLECT_SECONDS: Final = 3.0
 """How long until a pending change is looked at again: companions and Jobs are not watched."""
 
+_COLLECT_PATIENCE: Final = timedelta(seconds=60)
+"""For how long a companion that is being deleted may well still be there."""
+
 _LONGEST_WAIT: Final = 86400.0
 
 
@@ -163,7 +166,7 @@ def _leftovers(observed: Observed) -> tuple[Write, ...]:
         for companion in observed.companions or ()
         if companion.kind == names.POD_GROUP
         and companion.owner_uid == observed.trainjob.uid
-        and not companion.deleting
+        and companion.deleted is None
     )
 
 
@@ -347,7 +350,7 @@ def _next_step(observed: Observed, now: datetime, settings: Settings, using: Fra
         if jobset is not None and _suspended_as_wanted(job, jobset, queued=queued):
             return _Step()
         return _Step(blocked=causes.runtime_missing(job, observed.runtimes))
-    step = _children_step(observed, observed.runtime, settings, using, queued=queued)
+    step = _children_step(observed, observed.runtime, now, settings, using, queued=queued)
     step = _unless_rejected(step, observed, now)
     if queued and jobset is not None and step == _Step() and queueing.waits(job, jobset):
         return _waiting_step(observed)
@@ -365,7 +368,7 @@ def _waiting_step(observed: Observed) -> _Step:
 
 
 def _children_step(
-    observed: Observed, runtime: Runtime, settings: Settings, using: Framework, *, queued: bool
+    observed: Observed, runtime: Runtime, now: datetime, settings: Settings, using: Framework, *, queued: bool
 ) -> _Step:
     """Writes that bring the children of a TrainJob that does not run to their desired state."""
     jobset = observed.jobset
@@ -381,7 +384,7 @@ def _children_step(
     beside = [child for child in children if child.manifest["kind"] != names.JOBSET]
     if beside and observed.companions is None:
         return _Step(needs=Needs(companions=tuple(_identity(child.manifest) for child in beside)))
-    first = _companions_step(observed, beside)
+    first = _companions_step(observed, beside, now)
     if first.blocked is not None or first.wait is not None:
         return first
     if settings.queue_holds_jobset:
@@ -461,7 +464,7 @@ def _identity(manifest: Json) -> Identity:
     return Identity(manifest["apiVersion"], manifest["kind"], manifest["metadata"]["name"])
 
 
-def _companions_step(observed: Observed, children: Sequence[Child]) -> _Step:
+def _companions_step(observed: Observed, children: Sequence[Child], now: datetime) -> _Step:
     """Writes that bring the companions to their desired state."""
     job = observed.trainjob
     seen = {companion.identity: companion for companion in observed.companions or ()}
@@ -471,7 +474,9 @@ def _companions_step(observed: Observed, children: Sequence[Child]) -> _Step:
         companion = seen.get(_identity(manifest))
         if companion is None:
             writes.append(Create(manifest, child.generated))
-        elif companion.deleting or (companion.owner_uid != job.uid and companion.of_trainjob == job.name):
+        elif companion.deleted is not None and now - companion.deleted > _COLLECT_PATIENCE:
+            return _Step(blocked=causes.kept(companion, companion.deleted))
+        elif companion.deleted or (companion.owner_uid != job.uid and companion.of_trainjob == job.name):
             # It is removed with the earlier TrainJob of this name.
             return _Step(wait=COLLECT_SECONDS)
         elif companion.owner_uid != job.uid:

@@ -165,6 +165,7 @@ def companion_of(identity: model.Identity, manifest: model.Json) -> model.Compan
     metadata = manifest["metadata"]
     owners = metadata.get("ownerReferences") or ()
     owner: model.Json = next((owner for owner in owners if owner.get("controller")), {})
+    deleted = metadata.get("deletionTimestamp")
     of_trainjob = owner.get("kind") == names.TRAINJOB and owner["apiVersion"].startswith(
         f"{names.TRAINER_GROUP}/"
     )
@@ -177,7 +178,8 @@ def companion_of(identity: model.Identity, manifest: model.Json) -> model.Compan
         resource_version=metadata["resourceVersion"],
         owner_uid=owner.get("uid"),
         of_trainjob=owner["name"] if of_trainjob else None,
-        deleting="deletionTimestamp" in metadata,
+        deleted=None if deleted is None else time_of(deleted),
+        finalizers=tuple(metadata.get("finalizers") or ()),
         annotations={
             name: value
             for name, value in (metadata.get("annotations") or {}).items()

@@ -56,7 +56,8 @@ class DataCache(pulumi.ComponentResource):
             controllers=controllers,
         )
         self.namespaces = {NAMESPACE: namespace}
-        role = declare(manifests.role(), inside)
+        policies = [declare(manifest, inside) for manifest in manifests.policies()]
+        role = declare(manifests.role(), pulumi.ResourceOptions(parent=self, depends_on=[*policies, *after]))
         for tenant in tenants:
             for account_manifest in manifests.account(tenant):
                 declare(account_manifest, pulumi.ResourceOptions(parent=self, depends_on=[role, *after]))

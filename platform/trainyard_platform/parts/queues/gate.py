@@ -31,6 +31,19 @@ _LEAVES: Final = (
     f"metadata.labels[{names.QUEUE_LABEL}]: must not be removed, since without it the {{kind}} would run "
     "without quota. Keep the label, or delete the {kind} and create it again."
 )
+_WORKLOAD: Final = f"{{}}.metadata.?labels[?'{names.PREBUILT_WORKLOAD_LABEL}'].orValue('')"
+_BRINGS_NO_WORKLOAD: Final = (
+    f"{_WORKLOAD.format('object')} == '' "
+    f"|| (oldObject != null && {_WORKLOAD.format('object')} == {_WORKLOAD.format('oldObject')}) "
+    f"|| authorizer.group('{names.KUEUE_GROUP}').resource('workloads').namespace(request.namespace)"
+    ".check('create').allowed()"
+)
+"""With the label, Kueue takes an existing Workload for the job's. MultiKueue sets it in a worker cluster, and
+may create Workloads; tenants may not."""
+_OF_ANOTHER: Final = (
+    f"metadata.labels[{names.PREBUILT_WORKLOAD_LABEL}]: must not be set, since the job would then run with "
+    "the quota of the Workload of another job. Remove the label."
+)
 _JOBS: Final = (
     *("apps/Deployment", "apps/ReplicaSet", "apps/StatefulSet", "batch/Job", "jobset.x-k8s.io/JobSet"),
     *(f"kubeflow.org/{kind}Job" for kind in ("JAX", "MPI", "Paddle", "PyTorch", "TF", "XGBoost")),
@@ -84,7 +97,7 @@ def _jobsets_wait() -> Manifest:
         ["CREATE", "UPDATE"],
         f"oldObject != null || ({_QUEUE} == '' ? {_TENANT} == '' : {_SUSPENDED})",
         message,
-        also={_STAYS: _LEAVES.format(kind=names.JOBSET)},
+        also={_STAYS: _LEAVES.format(kind=names.JOBSET), _BRINGS_NO_WORKLOAD: _OF_ANOTHER},
         group=(names.JOBSET_GROUP, "v1alpha2"),
     )
 
@@ -103,6 +116,7 @@ def _trainjobs_own_themselves() -> Manifest:
         "metadata.ownerReferences: the controller of a TrainJob must not be another job, since Kueue would "
         "then count it as a part of that job and give it no quota of its own. Remove the reference, or its "
         "field controller.",
+        also={_BRINGS_NO_WORKLOAD: _OF_ANOTHER},
     )
 
 

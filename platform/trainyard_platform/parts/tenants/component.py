@@ -34,6 +34,7 @@ class Tenants(pulumi.ComponentResource):
         labels: Mapping[str, str],
         dns_ports: Sequence[int],
         reports: bool,
+        caches: bool,
         queues: stack_queues.Queues,
         after: list[pulumi.Resource],
     ) -> None:
@@ -54,7 +55,7 @@ class Tenants(pulumi.ComponentResource):
             )
             limits = [
                 declare(annotated(manifest, KEPT), within)
-                for manifest in manifests.contents(tenant_name, tenant, dns_ports, further)
+                for manifest in manifests.contents(tenant_name, tenant, dns_ports, further, caches=caches)
             ]
             for manifest in (
                 *manifests.accounts(tenant_name, tenant),
@@ -80,6 +81,7 @@ def install(assembly: Assembly) -> None:
         labels=stack.labels_of_tenants,
         dns_ports=stack.cluster.dns_ports,
         reports=stack.operator.feature_gates.train_job_status,
+        caches=stack.data_cache.enabled,
         queues=stack.queues,
         after=assembly.after(Queues),
     )

@@ -98,7 +98,12 @@ def accounts(name: str, tenant: Tenant) -> Iterator[Manifest]:
 
 
 def contents(
-    name: str, tenant: Tenant, dns_ports: Sequence[int] = (53,), further: Sequence[Manifest] = ()
+    name: str,
+    tenant: Tenant,
+    dns_ports: Sequence[int] = (53,),
+    further: Sequence[Manifest] = (),
+    *,
+    caches: bool = False,
 ) -> list[Manifest]:
     """What limits and protects the jobs in the namespace.
 
@@ -107,11 +112,12 @@ def contents(
         tenant: The tenant that it belongs to.
         dns_ports: Ports on which the cluster's DNS answers, behind its Service.
         further: Rules of egress for what else of the platform its pods talk to.
+        caches: Whether the stack has data caches.
     """
     queue = LocalQueue(name=tenant.queue, namespace=name, cluster_queue=tenant.cluster_queue)
     network = _network(tenant.egress, dns_ports, further)
     return [
-        _inside(name, "v1", "ResourceQuota", "tenant", {"hard": tenant.quota}),
+        _inside(name, "v1", "ResourceQuota", "tenant", {"hard": tenant.quota(caches=caches)}),
         _inside(name, "v1", "LimitRange", "tenant", {"limits": [_container_limits(tenant)]}),
         _inside(name, "networking.k8s.io/v1", "NetworkPolicy", "tenant", network),
         queue_manifests.local_queue(queue),
