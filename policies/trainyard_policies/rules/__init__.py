@@ -51,6 +51,7 @@ from . import (
     trainer_step,
     unique_names,
     version_pairs,
+    volume_sources,
     well_formed,
 )
 
@@ -78,6 +79,7 @@ _CHECKS: Final[tuple[Rule, ...]] = (
     accelerator_fit.RULE,
     pool_match.RULE,
     host_access.RULE,
+    volume_sources.RULE,
     privileges.RULE,
     pod_affinity.RULE,
     run_as_non_root.RULE,
