@@ -109,6 +109,8 @@ class Workload(Manifest):
     """A runtime or a TrainJob."""
 
     spec: Json
+    templates: Sequence[tuple[Json, FieldPath]]
+    """The JobSet template, or in a TrainJob the patch of it in each of its runtimePatches, with its place."""
     jobs: Sequence[ReplicatedJob]
 
     @property
@@ -193,18 +195,20 @@ def read(value: Json) -> Manifest:
     if not is_workload(value):
         return Manifest(**identity)
     spec = json_reader.mapping(value.get("spec"), _SPEC)
-    jobs = tuple(_patched(spec) if value["kind"] == names.TRAINJOB else _replicated(spec, _SPEC))
-    return Workload(**identity, spec=spec, jobs=jobs)
+    is_trainjob = value["kind"] == names.TRAINJOB
+    templates = tuple(_patched(spec)) if is_trainjob else (json_reader.below(spec, _SPEC, "template"),)
+    jobs = tuple(job for template in templates for job in _replicated(*template))
+    return Workload(**identity, spec=spec, templates=templates, jobs=jobs)
 
 
-def _patched(spec: Json) -> Iterator[ReplicatedJob]:
+def _patched(spec: Json) -> Iterator[tuple[Json, FieldPath]]:
     path = _SPEC.child("runtimePatches")
     for position, patch in enumerate(json_reader.objects(spec.get("runtimePatches"), path)):
-        yield from _replicated(*json_reader.below(patch, path.index(position), "trainingRuntimeSpec"))
+        yield json_reader.below(patch, path.index(position), "trainingRuntimeSpec", "template")
 
 
-def _replicated(spec: Json, path: FieldPath) -> Iterator[ReplicatedJob]:
-    jobset, above = json_reader.below(spec, path, "template", "spec")
+def _replicated(template: Json, path: FieldPath) -> Iterator[ReplicatedJob]:
+    jobset, above = json_reader.below(template, path, "spec")
     above = above.child("replicatedJobs")
     for position, job in enumerate(json_reader.named_objects(jobset.get("replicatedJobs"), above)):
         at = above.index(position)

@@ -84,6 +84,10 @@ class Parameters(StrictModel):
     machine has."""
     longest_grace: int = Field(default=3600, ge=0)
     """Maximum value of `terminationGracePeriodSeconds` of a pod, in seconds."""
+    priority_classes: tuple[str, ...] | None = None
+    """PriorityClasses that training pods can use. Default: every PriorityClass, except those with the prefix
+    `system-` and the operator's own. The scheduler evicts pods with a lower priority for pods with a higher
+    one, across tenants."""
     pools: tuple[Pool, ...] = ()
     """Pools in addition to those of `nodePools`. Without any pools, rules about pools do not apply."""
     exceptions_in: tuple[str, ...] = (names.CLUSTER_TRAINING_RUNTIME,)

@@ -148,7 +148,7 @@ CHANGES: Final = (
         "",
         "torch-distributed",
         "spec.template.spec.replicatedJobs[name=node]",
-        _add(f"{_RUNTIME}/priorityClassName", "trainyard-operator"),
+        _add(f"{_RUNTIME}/priorityClassName", "high"),
     ),
     Change(
         "clustertrainingruntime",

@@ -610,6 +610,7 @@ def test_queues_go_with_their_entry_and_stay_when_the_stack_goes(graph: Graph) -
 def test_people_of_a_tenant_get_their_rights_after_its_limits_and_lose_them_before(graph: Graph) -> None:
     limits = {
         "kubernetes:core/v1:ResourceQuota resourcequota-team-a/tenant",
+        "kubernetes:core/v1:ResourceQuota resourcequota-team-a/tenant-affinity",
         "kubernetes:core/v1:LimitRange limitrange-team-a/tenant",
         "kubernetes:networking.k8s.io/v1:NetworkPolicy networkpolicy-team-a/tenant",
         f"kubernetes:{KUEUE}:LocalQueue localqueue-team-a/default",

@@ -152,6 +152,17 @@ def test_what_limits_and_protects_the_jobs() -> None:
         },
         {
             "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "tenant-affinity", "namespace": "team"},
+            "spec": {
+                "hard": {"pods": "0"},
+                "scopeSelector": {
+                    "matchExpressions": [{"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"}]
+                },
+            },
+        },
+        {
+            "apiVersion": "v1",
             "kind": "LimitRange",
             "metadata": inside,
             "spec": {
@@ -236,7 +247,7 @@ def test_where_there_are_caches_what_they_consist_of_is_limited() -> None:
 
 
 def test_a_tenant_whose_processes_report_reaches_the_operator() -> None:
-    _, _, network, _ = tenant_manifests.contents("team", tenant(), further=[operator.REPORTING])
+    _, _, _, network, _ = tenant_manifests.contents("team", tenant(), further=[operator.REPORTING])
     assert network["spec"]["egress"][2] == {
         "to": [
             {

@@ -33,6 +33,7 @@ from . import (
     ml_policy,
     name_form,
     node_bounds,
+    pod_affinity,
     pod_consistency,
     pod_end,
     pool_match,
@@ -50,6 +51,7 @@ from . import (
     trainer_step,
     unique_names,
     version_pairs,
+    volume_sources,
     well_formed,
 )
 
@@ -77,7 +79,9 @@ _CHECKS: Final[tuple[Rule, ...]] = (
     accelerator_fit.RULE,
     pool_match.RULE,
     host_access.RULE,
+    volume_sources.RULE,
     privileges.RULE,
+    pod_affinity.RULE,
     run_as_non_root.RULE,
     service_account_token.RULE,
     secrets_by_reference.RULE,

@@ -47,6 +47,12 @@ _RIGHTS = {
 }
 """One rule each. A WebSocket, as kubectl opens for exec and port-forward, begins with a get."""
 
+_NO_AFFINITY_TO_OTHERS = {
+    "hard": {"pods": "0"},
+    "scopeSelector": {"matchExpressions": [{"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"}]},
+}
+"""No pod whose affinity selects pods of other namespaces: it would keep them off nodes."""
+
 
 def roles() -> list[Manifest]:
     """The ClusterRoles that tenants' people are bound to, once for all tenants."""
@@ -118,6 +124,7 @@ def contents(
     network = _network(tenant.egress, dns_ports, further)
     return [
         _inside(name, "v1", "ResourceQuota", "tenant", {"hard": tenant.quota(caches=caches)}),
+        _inside(name, "v1", "ResourceQuota", "tenant-affinity", _NO_AFFINITY_TO_OTHERS),
         _inside(name, "v1", "LimitRange", "tenant", {"limits": [_container_limits(tenant)]}),
         _inside(name, "networking.k8s.io/v1", "NetworkPolicy", "tenant", network),
         queue_manifests.local_queue(queue),
