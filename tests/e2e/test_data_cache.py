@@ -223,3 +223,34 @@ def test_a_table_of_iceberg_is_held_as_well(platform: Cluster, bucket: dict[str,
         "0": {ROWS // 2},
         "1": {ROWS // 2},
     }
+
+
+def test_with_the_rights_of_its_initializer_nobody_gets_devices_or_an_address_outside(
+    platform: Cluster,
+) -> None:
+    def refusal(manifest: Object) -> str:
+        return platform.run(
+            *("kubectl", "create", "--dry-run=server", "-n", "default", "-f", "-"),
+            *("--as", f"system:serviceaccount:default:{ACCOUNT}"),
+            check=False,
+            stdin=yaml.safe_dump(manifest),
+        ).stderr
+
+    def service(kind: str) -> Object:
+        spec = {"type": kind, "ports": [{"port": 80}]}
+        return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "sly"}, "spec": spec}
+
+    def workers(resource: str) -> Object:
+        container = {"name": "sly", "image": "sly", "resources": {"limits": {resource: "1"}}}
+        template = {"workerTemplate": {"spec": {"containers": [container]}}, "size": 1}
+        return {
+            "apiVersion": "leaderworkerset.x-k8s.io/v1",
+            "kind": "LeaderWorkerSet",
+            "metadata": {"name": "sly"},
+            "spec": {"leaderWorkerTemplate": template},
+        }
+
+    assert refusal(service("ClusterIP")) == ""
+    assert "the Service of a data cache must be of type ClusterIP" in refusal(service("LoadBalancer"))
+    assert refusal(workers("cpu")) == ""
+    assert "pods of a data cache may request only cpu, memory" in refusal(workers("nvidia.com/gpu"))

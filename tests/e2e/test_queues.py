@@ -169,6 +169,14 @@ def test_a_job_that_counts_as_anothers_part_is_refused(team_a: Cluster) -> None:
         assert "the controller of a TrainJob must not be another job" in refused.stderr
 
 
+def test_a_job_that_brings_the_workload_of_another_is_refused(team_a: Cluster) -> None:
+    sly = queued("sly", "100m")
+    sly["metadata"]["labels"]["kueue.x-k8s.io/prebuilt-workload-name"] = "trainjob-owns"
+    command = ("kubectl", "create", "-n", "team-a", "--as", "ada", "-f", "-")
+    refused = team_a.run(*command, check=False, stdin=yaml.safe_dump(sly))
+    assert "must not be set, since the job would then run with the quota" in refused.stderr
+
+
 def test_pods_carry_the_flavors_node_selector_and_tolerations(team_a: Cluster) -> None:
     team_a.apply(queued("carries", "100m", UNTIL_TOLD))
     pod = running(team_a, "carries")

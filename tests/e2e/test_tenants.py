@@ -133,6 +133,20 @@ def test_packets_go_within_a_tenants_namespace_and_neither_into_it_nor_out_of_it
             one.kubectl("delete", "pod", "server", "neighbour", "--wait")
 
 
+def test_a_pod_that_would_keep_pods_of_other_namespaces_off_nodes_is_refused(team_a: Cluster) -> None:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
+
+    def refusal(**others: Object) -> str:
+        pod = server("sly", 8000)
+        apart = {"requiredDuringSchedulingIgnoredDuringExecution": [{**term, **others}]}
+        pod["spec"]["affinity"] = {"podAntiAffinity": apart}
+        command = ("kubectl", "create", "--dry-run=server", "-n", "team-a", "-f", "-")
+        return team_a.run(*command, check=False, stdin=yaml.safe_dump(pod)).stderr
+
+    assert refusal() == ""
+    assert "exceeded quota: tenant-affinity" in refusal(namespaceSelector={})
+
+
 @pytest.fixture
 def before(platform: Cluster) -> Iterator[Object]:
     """A namespace of somebody's, from before the platform, with something in it."""
@@ -184,7 +198,7 @@ def test_a_tenant_that_is_added_taken_out_and_put_back_leaves_nothing_that_the_g
     finally:
         platform.pulumi(*roll_out)
     guide = (PROJECT / "docs" / "queues-and-tenants.md").read_text().partition("## Remove a team")[2]
-    for command in re.findall(r"^\$ (kubectl (?!delete namespace).*vision.*)$", guide, re.M)[:4]:
+    for command in re.findall(r"^\$ (kubectl (?!delete namespace).*vision.*)$", guide, re.M)[:5]:
         platform.run("sh", "-c", command)
     eventually("the cluster's own account is back", lambda: inside(vision) == set())
     platform.kubectl("label", "namespace", "vision", "cost-center-")
