@@ -22,6 +22,17 @@ from .stops import held_by_kueue, is_sent_suspended
 
 _OF_DELETIONS: Final = frozenset({"foregroundDeletion", "orphan"})
 """Finalizers that the API server puts on what is being deleted."""
+_TOOLS: Final = (
+    "argocd.argoproj.io/",
+    "helm.toolkit.fluxcd.io/",
+    "kapp.k14s.io/",
+    "kustomize.toolkit.fluxcd.io/",
+    "meta.helm.sh/",
+    "objectset.rio.cattle.io/",
+)
+"""Prefixes of the labels and annotations by which tools for GitOps and releases know their objects."""
+_OF_TOOLS: Final = frozenset({"app.kubernetes.io/instance", "app.kubernetes.io/managed-by"})
+"""Labels that they use for the same. Argo CD knows its objects by the first one, if it is set up so."""
 
 
 def manifest(trainjob: Json, name: str | None = None) -> Manifest:
@@ -33,9 +44,11 @@ def manifest(trainjob: Json, name: str | None = None) -> Manifest:
     """
     wish = live.manifest(trainjob)
     metadata, spec = dict(_mapping(wish.get("metadata"))), dict(_mapping(wish.get("spec")))
+    _put(metadata, "annotations", _annotations(trainjob))
     if name is not None:
         metadata["name"] = name
-    _put(metadata, "annotations", _annotations(trainjob))
+        for part in ("labels", "annotations"):
+            _put(metadata, part, unmarked(read.texts(metadata, part)))
     _put(
         metadata,
         "finalizers",
@@ -69,6 +82,14 @@ def refusal(trainjob: Json, name: str | None = None) -> str:
         whose = f"{read.text(owner, 'kind')} {read.text(owner, 'name')}"
         return f"belongs to {whose}, which sends it: retry that, or send a job of your own with --name"
     return ""
+
+
+def unmarked(entries: Mapping[str, str]) -> dict[str, str]:
+    """Labels or annotations of a copy: without those by which a tool knows the objects that it manages.
+
+    Such a tool would delete the copy, since its source does not contain it.
+    """
+    return {key: text for key, text in entries.items() if key not in _OF_TOOLS and not key.startswith(_TOOLS)}
 
 
 def mounted(trainjob: Json) -> list[tuple[str, str]]:

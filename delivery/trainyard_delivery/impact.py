@@ -206,7 +206,8 @@ def _is_left(ref: Ref, before: Mapping[Ref, Json], after: Mapping[Ref, Json]) ->
     installed_kueue = before.get(_QUEUES, {}).get("controller") == KueueController.INSTALL
     if ref.kind in _OF_KUEUE and installed_kueue and _QUEUES not in after:
         return True
-    return ref.kind == NAMESPACE or bool(ref.namespace and Ref(NAMESPACE, "", ref.namespace) not in after)
+    namespace = ref if ref.kind == NAMESPACE else Ref(NAMESPACE, "", ref.namespace)
+    return namespace in before and namespace not in after
 
 
 def touched(change: Change, jobs: Sequence[Job]) -> tuple[Touched, ...]:
@@ -271,12 +272,8 @@ def _by_queue(change: Change, job: Job) -> Touched:
             return Touched(job, "its pods", "its quota: without Kueue, nobody counts it")
         start = "it never starts" if job.held_by_kueue else "it starts without quota"
         return Touched(job, "its TrainJob", f"its queue: without Kueue, {start}")
-    policy = change.after.get("spec", {}).get("stopPolicy")
-    if policy != change.before.get("spec", {}).get("stopPolicy"):
-        if policy == "HoldAndDrain" and job.state is State.RUNNING:
-            return Touched(job, "its place in the queue", "its pods: Kueue suspends it")
-        if policy in ("Hold", "HoldAndDrain"):
-            return Touched(job, "its pods" if job.state is State.RUNNING else _waiting(job, _IN_QUEUE))
+    if (stopped := _by_stop_policy(change, job)) is not None:
+        return stopped
     removed_flavors = _flavors(change.before) - _flavors(change.after)
     if job.state is State.RUNNING:
         if lost_flavors := sorted(removed_flavors & job.flavors):
@@ -287,6 +284,18 @@ def _by_queue(change: Change, job: Job) -> Touched:
         return Touched(job, _waiting(job, _IN_QUEUE), f"its start: {shortage}")
     loss = f"flavor {', '.join(sorted(removed_flavors))}" if removed_flavors else ""
     return Touched(job, _waiting(job, _IN_QUEUE), loss)
+
+
+def _by_stop_policy(change: Change, job: Job) -> Touched | None:
+    """The effect of a queue that is stopped; None if that does not change."""
+    policy = change.after.get("spec", {}).get("stopPolicy")
+    if policy == change.before.get("spec", {}).get("stopPolicy"):
+        return None
+    if policy == "HoldAndDrain" and job.state is State.RUNNING:
+        return Touched(job, "its place in the queue", "its pods: Kueue suspends it")
+    if policy in ("Hold", "HoldAndDrain"):
+        return Touched(job, "its pods" if job.state is State.RUNNING else _waiting(job, _IN_QUEUE))
+    return None
 
 
 def _never_given(queue: Json, requests: Mapping[str, str]) -> str:
@@ -318,15 +327,22 @@ def _by_local_queue(change: Change, job: Job) -> Touched:
     if change.verb is Verb.LEFT:
         rights = "the rights of its team, which can no longer see or stop it"
         return Touched(job, "its queue, which stays with the namespace", rights)
+    if change.verb is not Verb.REMOVED and (stopped := _by_stop_policy(change, job)) is not None:
+        return stopped
     if job.state is State.RUNNING:
         return Touched(job, "its pods and its quota until it is evicted or ends")
     if change.verb is Verb.REMOVED:
         return Touched(job, "nothing", "its queue: it is no longer admitted")
-    queue = change.after.get("spec", {}).get("clusterQueue", "")
+    queue = change.after["spec"]["clusterQueue"]
+    if queue == change.before["spec"]["clusterQueue"]:
+        return Touched(job, _waiting(job, _IN_QUEUE))
     return Touched(job, f"its queue, which now belongs to ClusterQueue {queue}")
 
 
-_OF_NODES: Final = ("machine", "accelerator", "compactPlacement", "networks", "maintenance")
+_OF_NODES: Final = (
+    *("machine", "accelerator", "compactPlacement", "networks", "maintenance"),
+    *("capacityType", "reservation"),
+)
 """Fields of a pool that its nodes have from the start: a change recreates them."""
 
 
@@ -335,12 +351,24 @@ def _by_pool(change: Change, job: Job) -> Touched:
     fewer = change.verb is Verb.REMOVED or change.after.get("nodes", 0) < change.before["nodes"]
     if provider is Provider.EXISTING:
         return Touched(job, "its pods: the stack removes no nodes that it did not create")
-    replaced = any(change.before.get(part) != change.after.get(part) for part in _OF_NODES)
-    if fewer or replaced:
+    if fewer or _ends_pods(change, provider):
         return Touched(
             job, "its TrainJob", "pods on nodes that are removed; the JobSet's failure policy applies"
         )
     return Touched(job, "its pods")
+
+
+def _ends_pods(change: Change, provider: Provider) -> bool:
+    """Whether a pool gets other nodes, or its nodes a taint that ends pods without a toleration."""
+    if any(change.before.get(part) != change.after.get(part) for part in _OF_NODES):
+        return True
+    zones, new_zones = (frozenset(pool.get("zones") or ()) for pool in (change.before, change.after))
+    # GKE adds zones to a pool that stays.
+    if zones - new_zones if provider is Provider.GKE else zones != new_zones:
+        return True
+    taints = change.before.get("taints") or ()
+    new_taints = [taint for taint in change.after.get("taints") or () if taint not in taints]
+    return any(taint["effect"] == "NoExecute" for taint in new_taints)
 
 
 def _flavors(queue: Json) -> frozenset[str]:

@@ -25,6 +25,12 @@ def objects(state: Json) -> Iterator[Json]:
     return (resource for resource in state["deployment"]["resources"] if _is_object(resource))
 
 
+def components(state: Json) -> frozenset[str]:
+    """URNs of the resources that only contain others."""
+    resources = state["deployment"].get("resources") or ()
+    return frozenset(resource["urn"] for resource in resources if not resource.get("custom"))
+
+
 def deleted_with(state: Json) -> Mapping[str, str]:
     """By URN, the resource whose deletion deletes it, such as a namespace."""
     resources = state["deployment"].get("resources") or ()

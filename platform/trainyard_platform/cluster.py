@@ -16,7 +16,8 @@ def provider(cluster: Cluster, stack: str, render_to: str | None = None) -> kube
 
     Without an identifier, Pulumi mistakes a renewed kubeconfig for another
     cluster and replaces everything. The kubeconfig is named by its path, so that
-    no credentials enter the state. Where the settings name none, we pass none,
+    no credentials enter the state, and with its `~/`: the provider looks in the
+    home folder of whoever rolls out. Where the settings name none, we pass none,
     though the SDK would use $KUBECONFIG: the provider copies what it gets into
     the temporary folder, credentials included, and never removes it.
     """
@@ -25,12 +26,16 @@ def provider(cluster: Cluster, stack: str, render_to: str | None = None) -> kube
     return kubernetes.Provider(
         settings.CLUSTER,
         cluster_identifier=cluster.identifier or stack,
-        kubeconfig=str(Path(cluster.kubeconfig).expanduser()) if cluster.kubeconfig else "",
+        kubeconfig=_named(cluster.kubeconfig) if cluster.kubeconfig else "",
         context=cluster.context,
         enable_server_side_apply=True,
         enable_config_map_mutable=True,
         enable_secret_mutable=True,
     )
+
+
+def _named(kubeconfig: str) -> str:
+    return kubeconfig if kubeconfig.startswith("~/") else str(Path(kubeconfig).expanduser())
 
 
 def options(provider: kubernetes.Provider) -> pulumi.ResourceOptions:

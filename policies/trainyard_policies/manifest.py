@@ -125,6 +125,19 @@ class Workload(Manifest):
         if self.subject is Subject.TRAINJOBS:
             yield from self._own_containers
 
+    def images(self) -> Iterator[tuple[str, FieldPath]]:
+        """Every image that its containers run, or that its pods mount as a volume, each with its place."""
+        for container in self.containers():
+            if container.image is not None:
+                yield container.image, container.path.child("image")
+        for job in self.jobs:
+            path = job.pod_path.child("volumes")
+            for position, volume in enumerate(json_reader.named_objects(job.pod.get("volumes"), path)):
+                source, at = json_reader.below(volume, path.index(position), "image")
+                reference = json_reader.text(source.get("reference"), at.child("reference"))
+                if reference is not None:
+                    yield reference, at.child("reference")
+
     def claims(self) -> Iterator[tuple[Json, FieldPath]]:
         """The claims that a runtime's JobSet creates for each job, each with its place."""
         jobset, path = json_reader.below(self.spec, _SPEC, "template", "spec")

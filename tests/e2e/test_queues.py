@@ -1,11 +1,12 @@
 """Kueue decides when a TrainJob starts: quota, borrowing, priorities, and what pods carry."""
 
+import time
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.support.cluster import UNTIL_TOLD, Cluster, finish, runtime, shows
+from tests.support.cluster import UNTIL_TOLD, Cluster, Object, finish, runtime, shows
 from tests.support.patience import LEARNED, STARTED, eventually
 
 from .queues import (
@@ -100,6 +101,25 @@ def test_a_running_job_that_its_user_suspends_gives_its_quota_back_until_it_is_r
     assert again["metadata"]["uid"] != first["metadata"]["uid"]
     finish(team_a, again)
     team_a.wait_for_condition("pauses", "Complete")
+
+
+def test_a_running_job_that_is_suspended_and_resumed_within_moments_goes_on(team_a: Cluster) -> None:
+    team_a.apply(queued("hesitates", "600m", UNTIL_TOLD))
+    running(team_a, "hesitates")
+    for pause in (0.0, 0.1, 0.3, 1.0):
+        suspend(team_a, "hesitates", True)
+        time.sleep(pause)
+        suspend(team_a, "hesitates", False)
+        time.sleep(2 * pause)
+
+    def goes_on() -> Object | None:
+        if not workload(team_a, "hesitates")["spec"].get("active", True):
+            return None
+        pods = (pod for pod in team_a.pods("hesitates") if "deletionTimestamp" not in pod["metadata"])
+        return next((pod for pod in pods if pod["status"]["phase"] == "Running"), None)
+
+    finish(team_a, eventually("it runs in its queue", goes_on))
+    team_a.wait_for_condition("hesitates", "Complete")
 
 
 @pytest.mark.long

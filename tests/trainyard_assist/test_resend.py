@@ -130,6 +130,21 @@ def test_another_name_is_the_only_other_difference() -> None:
     }
 
 
+def test_a_copy_is_not_taken_for_an_object_of_the_tool_that_manages_the_first() -> None:
+    marks = {
+        "labels": {QUEUE: "default", "app.kubernetes.io/instance": "jobs", "app.kubernetes.io/name": "hello"},
+        "annotations": {"argocd.argoproj.io/tracking-id": "jobs:trainer.kubeflow.org/TrainJob:team/hello"},
+    }
+    trainjob = stored(written(metadata=marks))
+    assert resend.manifest(trainjob) == written(metadata=marks)
+    labels = {QUEUE: "default", "app.kubernetes.io/name": "hello"}
+    assert resend.manifest(trainjob, "again")["metadata"] == {
+        "name": "again",
+        "namespace": "team",
+        "labels": labels,
+    }
+
+
 def test_a_name_that_the_api_server_has_made_stays() -> None:
     generated = stored(written(metadata={"generateName": "hel"}))
     assert resend.manifest(generated) == written()

@@ -38,7 +38,8 @@ STATE = {
                 "urn": "urn:pulumi:prod::trainyard::pulumi:providers:kubernetes::cluster",
                 "inputs": {"context": "prod"},
             },
-            {"type": "kubernetes:x:ClusterQueue", "urn": "queue", "deletedWith": "space"},
+            {"type": "trainyard:platform:JobSet", "urn": "jobset", "custom": False},
+            {"type": "kubernetes:x:ClusterQueue", "urn": "queue", "deletedWith": "jobset", "custom": True},
         ]
     }
 }
@@ -211,6 +212,17 @@ def test_a_stack_that_was_rolled_out_to_another_cluster_is_not_destroyed(pulumi:
         "would be destroyed. Change the stack file back, or roll out first\n",
     )
     assert called(pulumi) == []
+
+
+def test_a_kubeconfig_in_the_home_folder_is_that_of_whoever_destroys(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/bob")
+    (pulumi / "pulumi.stack").write_text(
+        json.dumps(STATE).replace('"context"', '"kubeconfig": "~/k", "context"')
+    )
+    (pulumi / "stack.yaml").write_text(f"{STACK}    cluster: {{context: prod, kubeconfig: ~/k}}\n")
+    assert answer(pulumi, dry_run=True)[0] == 0
 
 
 def test_nothing_is_deleted_where_nobody_can_say_which_jobs_run(

@@ -382,7 +382,13 @@ def test_what_cannot_be_asked_is_one_line_and_exit_code_2(options: dict[str, Any
 # --- as it changes ------------------------------------------------------------------
 
 
-def watched(monkeypatch: pytest.MonkeyPatch, out: io.StringIO, *looks: list[Row] | Exception) -> str:
+def watched(
+    monkeypatch: pytest.MonkeyPatch,
+    out: io.StringIO,
+    *looks: list[Row] | Exception,
+    unseen: tuple[str, ...] = (),
+    **options: Any,
+) -> str:
     """What is printed of these looks, after which the user presses Ctrl-C."""
     left = iter(looks)
     err = io.StringIO()
@@ -393,13 +399,13 @@ def watched(monkeypatch: pytest.MonkeyPatch, out: io.StringIO, *looks: list[Row]
             raise KeyboardInterrupt
         if isinstance(rows, Exception):
             raise rows
-        return Seen([row for row in rows if chosen(row)], NOW)
+        return Seen([row for row in rows if chosen(row)], NOW, unseen)
 
     monkeypatch.setattr(command, "look", looked)
     monkeypatch.setattr(command, "EVERY", 0.0)
     credentials = Credentials("http://127.0.0.1:1", None, namespace="team")
     monkeypatch.setattr(connection, "load_or_sandbox", lambda *_: credentials)
-    assert command.run(watch=True, out=out, err=err) == 0
+    assert command.run(watch=True, out=out, err=err, **options) == 0
     return err.getvalue()
 
 
@@ -423,8 +429,18 @@ def test_on_a_terminal_the_table_is_drawn_over_itself(monkeypatch: pytest.Monkey
     watched(monkeypatch, out, [RUNS, WAITS], [])
     first, second = re.split(r"\x1b\[3F", out.getvalue())
     assert first.startswith("\x1b[JNAME   STATE    NODES  QUEUE\n")
-    assert second == "\x1b[JNo TrainJob runs or waits.\n"
-    assert all(len(line) <= 40 for line in out.getvalue().splitlines())
+    assert second == "\x1b[JNo TrainJob runs or waits in namespace t\n"
+    shown = re.sub(r"\x1b\[\d*[A-Z]", "", out.getvalue())
+    assert all(len(line) <= 40 for line in shown.splitlines())
+
+
+def test_what_is_not_visible_is_told_while_jobs_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    unseen, remark = ("places in queues",), "Not everything is visible: places in queues\n"
+    out = Terminal()
+    watched(monkeypatch, out, [RUNS], unseen=unseen, states=[State.FAILED])
+    assert out.getvalue() == f"\x1b[JNo TrainJob in namespace team is Failed.\n{remark}"
+    assert watched(monkeypatch, io.StringIO(), [RUNS], [RUNS], unseen=unseen) == remark
 
 
 def test_a_list_that_is_longer_than_the_terminal_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:

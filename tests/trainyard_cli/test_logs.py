@@ -48,9 +48,15 @@ class Cluster(FakeApi):
         self.put(f"{JOBS}/tj", {"status": {"trainyard": {"state": state}}})
 
     def node(
-        self, index: int, *answers: list[str], job: str = "node", restarts: int = 0, phase: str = "Running"
+        self,
+        index: int,
+        *answers: list[str],
+        job: str = "node",
+        restarts: int = 0,
+        phase: str = "Running",
+        pod: str = "x",
     ) -> str:
-        name = f"tj-{job}-0-{index}-x"
+        name = f"tj-{job}-0-{index}-{pod}"
         labels = {
             "jobset.sigs.k8s.io/jobset-name": "tj",
             "jobset.sigs.k8s.io/replicatedjob-name": job,
@@ -230,6 +236,16 @@ def test_a_rank_whose_log_cannot_be_read_does_not_hide_the_others(monkeypatch: p
         "0 | a\n",
         "Could not read rank 1: container is waiting to start\n",
     )
+
+
+def test_a_rank_that_is_tried_again_has_a_log_though_its_new_pod_has_none_yet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = Cluster(stamped(1, "a"))
+    api.node(0, pod="again")
+    code, out, err = printed(api, monkeypatch)
+    assert (code, out) == (0, "0 | a\n")
+    assert err == "Could not read rank 0: container is waiting to start\n"
 
 
 def test_a_log_that_is_cut_is_read_on(monkeypatch: pytest.MonkeyPatch) -> None:

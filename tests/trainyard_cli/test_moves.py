@@ -66,6 +66,13 @@ def test_the_same_words_and_another_way_to_the_same_server_are_no_move(
     assert found(monkeypatch, {"context": "old"}, context="alias") is None
 
 
+def test_a_kubeconfig_in_the_home_folder_is_no_move_for_another_person(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", "/home/bob")
+    assert found(monkeypatch, {"kubeconfig": "~/.kube/prod"}, kubeconfig="~/.kube/prod") is None
+
+
 def test_what_was_never_rolled_out_does_not_move(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: Any) -> Any:
         raise PlatformError("no stack named prod")

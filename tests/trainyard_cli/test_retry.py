@@ -1,5 +1,6 @@
 """`trainyard retry`: what it deletes and sends, what it asks, and what is left wherever it stops."""
 
+import asyncio
 import json
 import stat
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from aiohttp import web
 from tests.support.answers import answered
 from tests.support.fake_api import FakeApi, status
 from tests.support.typed import typed
-from trainyard_cli.cluster import resend
+from trainyard_cli.cluster import observe, resend
 from trainyard_cli.commands import retry
 from trainyard_cli.output import Form
 from trainyard_kube.client import Client, RetriableError
@@ -41,6 +42,7 @@ class Cluster(FakeApi):
     def __init__(self, state: str = "Complete", *, looks: int = 0) -> None:
         super().__init__()
         self.looks = looks
+        self.stalls = ""
         self.meanwhile: Callable[[], Any] = lambda: None
         self.job(state)
 
@@ -66,6 +68,8 @@ class Cluster(FakeApi):
         return await super()._serve(request)
 
     async def _get(self, request: web.Request, body: Any) -> web.Response:
+        if request.path == self.stalls:
+            await asyncio.sleep(60)
         if request.path == HELLO and "deletionTimestamp" in self.objects.get(HELLO, {}).get("metadata", {}):
             self.looks -= 1
             if not self.looks:
@@ -439,6 +443,37 @@ def test_a_secret_that_cannot_be_kept_keeps_the_job(again: Again) -> None:
         "Nothing has been changed.",
     ]
     assert api.owners() == [api.uid()]
+
+
+def test_a_secret_that_cannot_be_looked_at_in_time_keeps_the_job(
+    again: Again, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = Cluster()
+    api.secret()
+    api.stalls = SECRET
+    monkeypatch.setattr(observe, "PATIENCE", 1)
+    code, _, err = again(api)
+    assert (code, "no answer within 1 s" in err, "Nothing has been changed." in err) == (2, True, True)
+    assert [write for write in api.writes() if write[0] == "DELETE"] == []
+    assert api.owners() == [api.uid()]
+
+
+def test_a_folder_that_the_user_may_not_see_keeps_the_job(again: Again) -> None:
+    api = Cluster()
+    api.secret()
+    mounted = {**CODE, "name": "trainyard-packed"}
+    jobs = [{"name": "node", "template": {"spec": {"template": {"spec": {"volumes": [mounted]}}}}}]
+    of_folder = {"template": {"spec": {"replicatedJobs": jobs}}}
+    patches = [{"manager": "trainyard.dev/workspace", "trainingRuntimeSpec": of_folder}]
+    api.objects[HELLO]["spec"]["runtimePatches"] = patches
+    api.refuse_next("GET", "/code", status(403, "Forbidden", "no"))
+    code, _, err = again(api)
+    assert code == 1
+    assert err.splitlines()[1:] == [
+        "TrainJob team/hello is not sent again: Secret code holds its folder and may be deleted with it, and "
+        "you are not allowed to keep it",
+        "Nothing has been changed.",
+    ]
 
 
 def test_a_secret_is_given_back_to_a_job_that_is_not_deleted(again: Again) -> None:

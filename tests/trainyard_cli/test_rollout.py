@@ -684,8 +684,9 @@ def test_of_a_pulumi_that_is_killed_it_says_what_that_leaves_and_the_next_step(
     assert (code, printed + capfd.readouterr().err) == (137, err)
 
 
-def test_who_ends_it_has_pulumi_end_what_it_has_begun(stack: Path, tmp_path: Path) -> None:
-    script = tmp_path / "pulumi"
+def begun(folder: Path, *options: str, preview: str) -> subprocess.Popen[str]:
+    """`trainyard up` with a Pulumi whose preview does this in Python, and whose `up` says `begun`."""
+    script = folder / "pulumi"
     script.write_text(
         textwrap.dedent(
             f"""\
@@ -694,21 +695,44 @@ def test_who_ends_it_has_pulumi_end_what_it_has_begun(stack: Path, tmp_path: Pat
             if sys.argv[1] == "stack":
                 sys.exit("it was never rolled out")
             def stop(*_):
-                print("cancelled", flush=True)
+                print("cancelled", file=sys.stderr, flush=True)
                 sys.exit(3)
             signal.signal(signal.SIGINT, stop)
-            print("begun", flush=True)
+            if sys.argv[1] == "preview":
+                {preview}
+                sys.exit(0)
+            print("begun", file=sys.stderr, flush=True)
             time.sleep(3600)
             """
         )
     )
     script.chmod(0o755)
     begin = "from trainyard_cli.main import main; main()"
-    command = [sys.executable, "-c", begin, "up", "--stack", "prod"]
-    environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-c", begin, "up", "--stack", "prod", *options]
+    environment = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("options", [(), ("--verbose",)], ids=["by its events", "by its own output"])
+def test_who_ends_it_has_pulumi_end_what_it_has_begun(
+    stack: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    with begun(tmp_path, *options, preview="pass") as process:
         assert process.stderr is not None
         assert "begun\n" in iter(process.stderr.readline, "")
         process.send_signal(signal.SIGTERM)
         assert process.stderr.read() == "cancelled\n"
         assert process.wait() == 3
+
+
+def test_who_ends_it_after_a_preview_has_nothing_rolled_out(stack: Path, tmp_path: Path) -> None:
+    ends = "signal.signal(signal.SIGINT, lambda *_: sys.exit(0))"
+    preview = f"{ends}; print('read', file=sys.stderr, flush=True); time.sleep(3600)"
+    with begun(tmp_path, preview=preview) as process:
+        assert process.stderr is not None
+        assert "read\n" in iter(process.stderr.readline, "")
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr.read() == (
+            "error: SIGTERM ended pulumi. A preview changes nothing: run the same command again\n"
+        )
+        assert process.wait() == 128 + signal.SIGTERM

@@ -98,6 +98,13 @@ def test_a_job_in_which_no_shell_can_be_opened_is_cancelled(desk: Desk) -> None:
     assert not desk.is_there
 
 
+def test_a_job_whose_logs_may_not_be_read_is_cancelled(desk: Desk) -> None:
+    desk.refuse_next("GET", "/log", status(403, "Forbidden"))
+    with pytest.raises(UserError, match="TrainJob team/tj is cancelled\nyou are not allowed to read logs"):
+        opened(desk, Shell())
+    assert not desk.is_there
+
+
 def test_a_job_that_ends_before_its_shell_has_its_own_exit_code_and_stays(tmp_path: Path) -> None:
     api = Desk(tmp_path)
     api.prints(0, "trainyard: the requirements of r.txt are not installed: pip says above why not")

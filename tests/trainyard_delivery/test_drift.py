@@ -254,6 +254,20 @@ REVISION = {"deployment.kubernetes.io/revision": "3"}
                 imagePullSecrets=[{"name": "one-dockercfg-x2x4z"}],
             ),
         ),
+        (
+            manifest("ServiceAccount", imagePullSecrets=[{"name": "registry"}]),
+            manifest(
+                "ServiceAccount",
+                imagePullSecrets=[{"name": "registry"}, {"name": "default-dockercfg-x2x4z"}],
+            ),
+        ),
+        (
+            with_metadata("ExternalSecret"),
+            with_metadata(
+                "ExternalSecret",
+                finalizers=["externalsecrets.external-secrets.io/externalsecret-cleanup"],
+            ),
+        ),
     ],
     ids=lambda value: value["kind"],
 )

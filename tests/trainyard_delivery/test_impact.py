@@ -94,6 +94,7 @@ def test_what_is_only_added_touches_nobody() -> None:
 RUNS_ON = "the runtime that it started with, whatever becomes of its pods"
 LEFT_ALONE = "the rights of its team, which can no longer see or stop it"
 STOPPED = {"clusterQueues": {"team-a": {"resourceGroups": [CPU], "stopPolicy": "HoldAndDrain"}}}
+ANOTHER = {"clusterQueues": {name: {"resourceGroups": [CPU]} for name in ("team-a", "team-b")}}
 WITHOUT_KUEUE = asked(kueue={}, queues={}, tenants={}, nodePools={})
 CASES: dict[str, tuple[dict[Ref, Any], str, list[Touched]]] = {
     "a runtime is changed: what has started keeps it, what has not gets the new one": (
@@ -130,6 +131,14 @@ CASES: dict[str, tuple[dict[Ref, Any], str, list[Touched]]] = {
         [
             Touched(JOB, "its place in the queue", "its pods: Kueue suspends it"),
             Touched(WAITS, "its place in the queue"),
+        ],
+    ),
+    "a tenant's queue goes to another ClusterQueue": (
+        asked(queues={**STACK["queues"], **ANOTHER}, tenants={"a": {"clusterQueue": "team-b"}}),
+        "LocalQueue",
+        [
+            Touched(JOB, "its pods and its quota until it is evicted or ends"),
+            Touched(WAITS, "its queue, which now belongs to ClusterQueue team-b"),
         ],
     ),
     "a tenant goes: its namespace stays, and its queue in it": (
@@ -268,6 +277,62 @@ def test_nodes_of_a_cloud_that_are_made_anew_take_their_pods_with_them(changed: 
     assert list(impact.touched(only(impact.changes(before, after), "NodePool"), [JOB])) == [
         Touched(JOB, "its TrainJob", "pods on nodes that are removed; the JobSet's failure policy applies")
     ]
+
+
+@pytest.mark.parametrize(
+    ("provider", "changed", "is_lost"),
+    [
+        ("eks", {"zones": ["a", "b"]}, True),
+        ("gke", {"zones": ["a", "b"]}, False),
+        ("gke", {"zones": ["b"]}, True),
+        ("gke", {"capacityType": "spot"}, True),
+        ("gke", {"reservation": "r"}, True),
+        ("gke", {"taints": [{"key": "a", "effect": "NoSchedule"}]}, False),
+        ("gke", {"taints": [{"key": "a", "effect": "NoExecute"}]}, True),
+    ],
+)
+def test_a_pool_keeps_its_nodes_and_their_pods_where_its_cloud_changes_it_in_place(
+    provider: str, changed: dict[str, Any], is_lost: bool
+) -> None:
+    before = {"provider": provider, "nodes": 2, "zones": ["a"], "capacityType": "on-demand", "taints": []}
+    change = Change(Ref("NodePool", "", "gpu"), Verb.CHANGED, before, {**before, **changed})
+    lost = Touched(JOB, "its TrainJob", "pods on nodes that are removed; the JobSet's failure policy applies")
+    assert impact.touched(change, [JOB]) == (lost if is_lost else Touched(JOB, "its pods"),)
+
+
+def of_queue(**more: Any) -> dict[Ref, Any]:
+    """A stack with a queue in a namespace that is no tenant's."""
+    local_queue = {"name": "default", "namespace": "research", "clusterQueue": "team-a", **more}
+    return asked(queues={**STACK["queues"], "localQueues": [local_queue]})
+
+
+def test_a_queue_in_a_namespace_that_is_no_tenants_goes_with_its_entry() -> None:
+    change = only(impact.changes(of_queue(), asked()), "LocalQueue")
+    waits = replace(WAITS, namespace="research")
+    assert change.verb is Verb.REMOVED
+    assert impact.touched(change, [waits]) == (
+        Touched(waits, "nothing", "its queue: it is no longer admitted"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "keeps", "loses"),
+    [
+        ("HoldAndDrain", "its place in the queue", "its pods: Kueue suspends it"),
+        ("Hold", "its pods", ""),
+    ],
+)
+def test_a_localqueue_that_is_stopped_stops_its_jobs_like_a_clusterqueue(
+    policy: str, keeps: str, loses: str
+) -> None:
+    change = only(impact.changes(of_queue(), of_queue(stopPolicy=policy)), "LocalQueue")
+    runs, waits = (replace(job, namespace="research") for job in (JOB, WAITS))
+    assert impact.touched(change, [runs, waits]) == (
+        Touched(runs, keeps, loses),
+        Touched(waits, "its place in the queue"),
+    )
+    change = only(impact.changes(of_queue(stopPolicy=policy), of_queue()), "LocalQueue")
+    assert impact.touched(change, [waits]) == (Touched(waits, "its place in the queue"),)
 
 
 def test_what_of_a_tenant_that_goes_stays_is_not_called_removed() -> None:

@@ -262,6 +262,13 @@ def test_what_is_said_to_go_with_a_namespace_stays_unless_it_is_inside() -> None
     assert ops(namespace, inside, queue, c="n", q="n") == {"n": Op.DELETE, "c": Op.DELETE, "q": Op.LEAVE}
 
 
+def test_what_is_said_to_go_with_a_component_stays_where_that_goes() -> None:
+    """Karpenter's pools, and queues of a Kueue that was there before, outlive the stack."""
+    pool = step(Op.DELETE, manifest("NodePool", "p"), urn="p")
+    assert [one.op for one in words.left([pool], {"p": "crds"}, {"crds"})] == [Op.LEAVE]
+    assert ops(pool, p="crds") == {"p": Op.DELETE}, "the component stays in the stack"
+
+
 def test_what_refuses_is_said_first_then_advice_on_what_changes_and_how_much_there_is_on_the_rest() -> None:
     steps = [
         step(Op.UPDATE, QUEUE, DRAINED),

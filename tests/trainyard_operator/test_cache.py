@@ -111,6 +111,7 @@ def test_a_trainjob_is_kept_without_what_nobody_reads() -> None:
             "of": "others",
             "trainyard.dev/retention": "1h",
             "trainyard.dev/max-restarts": "0",
+            "kueue.x-k8s.io/elastic-job": "x" * 200_000,
         },
         "labels": {"of": "others", "kueue.x-k8s.io/queue-name": "q"},
     }
@@ -136,7 +137,11 @@ def test_a_trainjob_is_kept_without_what_nobody_reads() -> None:
             "trainerStatus": {"progressPercentage": 40, "lastUpdatedTime": "2026-01-01T00:00:09Z"},
         },
         labels={"kueue.x-k8s.io/queue-name": "q"},
-        annotations={"trainyard.dev/retention": "1h", "trainyard.dev/max-restarts": "0"},
+        annotations={
+            "trainyard.dev/retention": "1h",
+            "trainyard.dev/max-restarts": "0",
+            "kueue.x-k8s.io/elastic-job": "x" * 64,
+        },
     )
     assert trainjob_of(manifest) == expected
     manifest["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"

@@ -82,3 +82,30 @@ def test_a_list_serves_all_jobs_of_a_namespace_that_start_and_the_newest_event_o
             assert await looks() == ({""}, 2)
 
     run(test)
+
+
+def test_a_volume_that_fails_late_or_of_a_pod_that_waited_for_a_node_first_is_said() -> None:
+    async def test() -> None:
+        api, second = FakeApi(), [0.0]
+        api.put(f"{PODS}/a", {"metadata": {"uid": "a"}})
+        async with api.client() as client:
+            pods = Pods(client, now=lambda: at(0), clock=lambda: second[0])
+            start, _ = await pods.follow(None, jobset())
+
+            async def look(later: float) -> tuple[str, int]:
+                second[0] += later
+                await pods.follow(start, jobset())
+                held = start.seen.held.reason if start.seen and start.seen.held else ""
+                return held, api.requests.count(("GET", objects.EVENTS))
+
+            assert await look(15) == ("", 0), "it has no node"
+            waits = {"state": {"waiting": {"reason": "ContainerCreating"}}}
+            api.put(f"{PODS}/a", {"metadata": {"uid": "a"}, "status": {"containerStatuses": [waits]}})
+            assert await look(10) == ("", 1), "it waits for nothing that an Event tells"
+            put_event(api, "a", "FailedMount", 26)
+            assert await look(120) == (Reason.VOLUME_NOT_MOUNTED, 2)
+            put_event(api, "a", "Pulling", 27)
+            assert await look(10) == ("", 3)
+            assert await look(10) == ("", 3), "a pod that has its volumes has nothing to tell"
+
+    run(test)

@@ -21,13 +21,14 @@ def pod(
     name: str = "tj-node-0-1-abcde",
     *,
     attempt: int = 0,
+    of: str = "js-uid",
     containers: dict[str, dict[str, Any]] | None = None,
     deleted: float | None = None,
     **status: Any,
 ) -> dict[str, Any]:
     labels = {
         "jobset.sigs.k8s.io/jobset-name": "tj",
-        "jobset.sigs.k8s.io/jobset-uid": "js-uid",
+        "jobset.sigs.k8s.io/jobset-uid": of,
         "jobset.sigs.k8s.io/replicatedjob-name": "node",
         "jobset.sigs.k8s.io/restart-attempt": str(attempt),
         "batch.kubernetes.io/job-completion-index": "1",
@@ -205,6 +206,12 @@ def test_of_each_attempt_the_first_is_kept_and_outlives_its_pod() -> None:
 def test_many_attempts_take_little_room() -> None:
     found = noted(*(pod(attempt=attempt) for attempt in range(100)))
     assert [one.attempt for one in found] == [0, *range(93, 100)]
+
+
+def test_of_a_jobset_that_was_made_anew_no_attempt_is_lost_for_those_of_the_first() -> None:
+    first = [pod(attempt=attempt, of="z") for attempt in range(8)]
+    ends = noted(*first, *(pod(attempt=attempt, of="a") for attempt in range(3)), uid="a", restarts=3)
+    assert [end.attempt for end in ends] == [0, 1, 2]
 
 
 def test_a_pod_that_cannot_be_noted_hides_no_other() -> None:

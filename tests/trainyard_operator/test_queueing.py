@@ -218,6 +218,7 @@ def test_gates_of_others_stay_when_it_is_resumed() -> None:
         pytest.param(True, True, False, (DEACTIVATED,), id="somebody has activated it again"),
         pytest.param(True, True, True, (), id="it is suspended"),
         pytest.param(False, True, True, (ACTIVATED,), id="it is resumed"),
+        pytest.param(False, True, False, (ACTIVATED,), id="it is resumed before Kueue has suspended it"),
         pytest.param(False, False, True, (), id="it waits; perhaps Kueue has deactivated it"),
     ],
 )
@@ -227,6 +228,24 @@ def test_a_user_suspends_and_resumes_the_workload(
     status = {"conditions": [SUSPENDED] if reported else [], "jobsStatus": []}
     held = stored(queued(), suspend=jobset_suspended)
     assert plan(queued({"suspend": suspend}, status), held).writes == writes
+
+
+def test_a_workload_that_was_deactivated_is_activated_though_no_status_has_said_so() -> None:
+    held = stored(queued())
+    status = {"jobsStatus": []}
+    assert plan(queued({"suspend": False}, status), held, deactivated=True).writes == (ACTIVATED,)
+    assert plan(queued({"suspend": True}, status), held, deactivated=True).writes == ()
+
+
+def test_a_queue_that_a_running_job_has_got_later_does_not_hold_it() -> None:
+    """Its JobSet has no Workload: it is suspended itself, and its deadline counts."""
+    runs = replace(
+        stored(trainjob(), suspend=False), created=at(0), replicated_jobs_status=(counts(active=1),)
+    )
+    [write] = plan(queued({"suspend": True}), runs).writes
+    assert isinstance(write, Update)
+    assert write.manifest["spec"]["suspend"] is True
+    assert plan(queued({"activeDeadlineSeconds": 60}, {"jobsStatus": []}), runs).requeue_after == 50
 
 
 def test_suspending_needs_no_runtime() -> None:
@@ -307,6 +326,9 @@ def test_time_in_the_queue_does_not_count_towards_the_deadline() -> None:
         return reconcile(observed(job, js, RECORDED), at(second), JOBSETS)
 
     assert at_second(1000, waits) == WAITS
+    unnamed = observed(trainjob({"activeDeadlineSeconds": 60}), None, RECORDED)
+    [write] = reconcile(unnamed, at(1000), JOBSETS).writes
+    assert isinstance(write, Create), "Kueue may put its JobSet into the default queue"
     runs = replace(waits, suspend=False, replicated_jobs_status=(counts(active=1),))
     assert at_second(1000, runs).requeue_after is None, "JobSet has not noted when it was resumed"
     noted = (Condition("Suspended", "False", "ResumeJobs", "", stamp(990)),)

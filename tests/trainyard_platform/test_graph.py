@@ -921,6 +921,12 @@ def test_only_the_ports_that_a_stack_has_served_are_open_and_only_in_namespaces_
 
 
 @pytest.mark.usefixtures("pins")
+def test_a_kubeconfig_in_the_home_folder_is_looked_for_in_that_of_whoever_rolls_out(tmp_path: Any) -> None:
+    graph = stack(tmp_path, {**MINIMAL, "cluster": {"kubeconfig": "~/.kube/prod"}})
+    assert graph["pulumi:providers:kubernetes cluster"].inputs["kubeconfig"] == "~/.kube/prod"
+
+
+@pytest.mark.usefixtures("pins")
 def test_a_stack_may_name_the_kubeconfig_and_its_context(tmp_path: Any) -> None:
     graph = stack(tmp_path, {**MINIMAL, "cluster": {"kubeconfig": "/etc/kube", "context": "gpu"}})
     provider = graph["pulumi:providers:kubernetes cluster"].inputs

@@ -91,12 +91,15 @@ def _state(observation: Observation, finding: Finding | None) -> State:
         return State.FAILED
     if finding is not None:
         return State.HELD
-    runs = (
-        reported_active(observation.trainjob)
-        if not observation.pods
-        else any(map(read.is_ready, read.current_pods(observation)))
-    )
+    pods = read.current_pods(observation)
+    reported = not observation.pods or (not pods and _hides_pods(observation))
+    runs = reported_active(observation.trainjob) if reported else any(map(read.is_ready, pods))
     return State.RUNNING if runs else State.STARTING
+
+
+def _hides_pods(observation: Observation) -> bool:
+    """Whether its pods could not be seen. Without its Jobs, nobody can tell which are the current ones."""
+    return not observation.unseen.keys().isdisjoint((Subject.PODS, Subject.JOBS))
 
 
 def _answer(observation: Observation, state: State, finding: Finding | None) -> str:
@@ -118,13 +121,19 @@ def _without_cause(observation: Observation, state: State) -> str:
         if pods:
             return f"runs: {ready} of {len(pods)} pods are ready{attempt}{silence.notice(observation)}"
         cluster = kueue.cluster(observation)
+        if not cluster and _hides_pods(observation):
+            return "runs. Its pods could not be seen"
         return f"runs in the cluster {cluster}" if cluster else "runs elsewhere"
     if pods:
         return f"is starting: {ready} of {len(pods)} pods are ready{attempt}"
     if (seconds := kueue.admitted_for(observation)) is not None:
         return f"is being started by Kueue, which admitted it {text.duration(seconds)} ago"
+    if _hides_pods(observation):
+        return "is starting. Its pods could not be seen"
     if observation.jobset is not None:
         return "is starting: its JobSet has no pods yet"
+    if Subject.JOBSET in observation.unseen:
+        return "is starting. Its JobSet could not be seen"
     age = text.duration(read.age(observation, observation.trainjob))
     return f"is starting: it was created {age} ago and has no JobSet yet"
 

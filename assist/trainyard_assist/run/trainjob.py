@@ -170,7 +170,9 @@ def _amounts(settings: Settings, runtime: Runtime, trainer: Json) -> dict[str, A
 
 def _copied_metadata(copied: Json | None) -> tuple[dict[str, str], dict[str, str]]:
     """Settings of the user outside the TrainJob's spec."""
-    labels, annotations = (read.texts(copied, "metadata", part) for part in ("labels", "annotations"))
+    labels, annotations = (
+        resend.unmarked(read.texts(copied, "metadata", part)) for part in ("labels", "annotations")
+    )
     return (
         {name: value for name, value in labels.items() if name != names.PREBUILT_WORKLOAD_LABEL},
         {name: value for name, value in annotations.items() if name not in _NOT_COPIED},

@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 from trainyard_api.json_types import Json
 from trainyard_assist import resend
 from trainyard_assist.explain import read
-from trainyard_kube.client import METADATA, ApiError, Client, RetriableError, UnauthorizedError
+from trainyard_kube.client import METADATA, ApiError, Client, NotFoundError, UnauthorizedError
 from trainyard_kube.resources import CONFIGMAPS, SECRETS
 
 from .observe import in_time
@@ -22,6 +22,7 @@ from .observe import in_time
 MOST: Final = 16
 """Objects that are looked at, at most."""
 _KINDS: Final = {resource.kind: resource for resource in (SECRETS, CONFIGMAPS)}
+_FORBIDDEN: Final = 403
 
 
 @dataclass(slots=True)
@@ -47,27 +48,34 @@ class Belongings:
         self._children = children
         self.released: list[str] = []
         """Objects without an owner now: kind and name of each."""
+        self.hidden: Sequence[str] = ()
+        """Mounted objects that the user may not see, so that nobody can tell whose they are."""
 
     @classmethod
     async def find(cls, client: Client, trainjob: Json) -> Self:
-        """Look at what the TrainJob mounts, as far as the user may see it: who may not has not made it.
+        """Look at what the TrainJob mounts, as far as the user may see it.
 
         Raises:
-            RetriableError: It could not be queried.
+            ApiError: It could not be queried.
         """
-        children = []
+        children, hidden = [], []
         for kind, name in resend.mounted(trainjob)[:MOST]:
             path = _KINDS[kind].path(read.text(trainjob, "metadata", "namespace"), name)
             try:
                 child = await in_time(client.get(path, accept=METADATA))
-            except RetriableError:
-                raise
-            except ApiError:
+            except NotFoundError:
+                continue
+            except ApiError as error:
+                if error.code != _FORBIDDEN:
+                    raise
+                hidden.append(f"{kind} {name}")
                 continue
             if read.owned(child, trainjob) is not None:
                 version = read.text(child, "metadata", "resourceVersion")
                 children.append(_Child(f"{kind} {name}", path, child, version))
-        return cls(client, trainjob, children)
+        belongings = cls(client, trainjob, children)
+        belongings.hidden = hidden
+        return belongings
 
     async def release(self) -> str:
         """Have them stay when the TrainJob goes; says why one cannot, and then none does."""

@@ -63,12 +63,17 @@ def choose(cluster: Cluster, kubeconfig: str | None, context: str | None) -> tup
     Raises:
         PlatformError: An option says something else than the stack file.
     """
-    file = None if cluster.kubeconfig is None else str(Path(cluster.kubeconfig).expanduser())
+    file = expanded(cluster.kubeconfig)
     if file and kubeconfig and Path(kubeconfig).resolve() != Path(file).resolve():
         raise _contradiction("kubeconfig", kubeconfig, file)
     if cluster.context and context and context != cluster.context:
         raise _contradiction("context", context, cluster.context)
     return kubeconfig or file, context or cluster.context
+
+
+def expanded(kubeconfig: str | None) -> str | None:
+    """The path of a kubeconfig, with the home folder of the user for `~`."""
+    return None if kubeconfig is None else str(Path(kubeconfig).expanduser())
 
 
 def _contradiction(field: str, option: str, setting: str) -> PlatformError:

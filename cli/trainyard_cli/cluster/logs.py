@@ -210,11 +210,14 @@ class Logs:
         self._jobs = await self._replicated_jobs() | {pod.place.job for pod in pods}
         sources = [self._source(pod) for pod in pods if self._is_wanted(pod)]
         if pods and not sources:
-            there = ", ".join(dict.fromkeys(label(pod.place, self._jobs) for pod in pods))
-            raise UserError(f"TrainJob {self._job} has no rank {self._wanted.rank}: it has {there[:200]}")
+            raise self._no_rank(pods)
         if len(sources) > MOST:
             raise UserError(f"TrainJob {self._job} has {len(sources)} pods: say which with --rank")
         return sources
+
+    def _no_rank(self, pods: Iterable[Pod]) -> UserError:
+        there = ", ".join(dict.fromkeys(label(pod.place, self._jobs) for pod in pods))
+        return UserError(f"TrainJob {self._job} has no rank {self._wanted.rank}: it has {there[:200]}")
 
     async def history(
         self, sources: Sequence[Source], *, goes_on: bool = False
@@ -464,6 +467,8 @@ class Logs:
                     pods = asyncio.create_task(self._watch_pods())
                     pods.add_done_callback(self._ring)
                 if is_over and self._all_seen and all(task.done() for task in reading.values()):
+                    if self._pods and not self._followed:
+                        raise self._no_rank(self._pods.values())
                     await pieces.put(None)
                     return
                 await bell.wait()

@@ -6,6 +6,8 @@ the file has got another kubeconfig or context since, it reads the old cluster.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from trainyard_delivery import pulumi_state
 from trainyard_delivery.replacements import Move
 from trainyard_kube.credentials import CredentialsError
@@ -28,8 +30,11 @@ def found(stack: str, kubeconfig: str | None, context: str | None) -> Move | Non
         before = pulumi_state.provider(rendering.rolled_out(stack))
     except PlatformError:
         return None  # Pulumi says it in its own words when it runs
+    if before is None:
+        return None
+    before = replace(before, kubeconfig=connection.expanded(before.kubeconfig))
     after_kubeconfig, after_context = connection.choose(cluster, None, None)
-    if before is None or (before.kubeconfig, before.context) == (after_kubeconfig, after_context):
+    if (before.kubeconfig, before.context) == (after_kubeconfig, after_context):
         return None
     changed = [
         f"cluster.{field}"

@@ -14,6 +14,7 @@ from enum import Enum, auto
 from typing import Final
 
 from trainyard_api.json_types import Json, Manifest
+from trainyard_assist import workspace
 from trainyard_assist.explain import read
 from trainyard_assist.stops import Answer, Outcome, Seen
 from trainyard_kube.client import (
@@ -100,6 +101,10 @@ class Resending:
     async def instead(self) -> Answer:
         """Delete the old one, wait until it has gone with its pods, and send the new one."""
         belongings = await self._find()
+        folder = f"Secret {workspace.secret_of(self._seen.trainjob)}"
+        if folder in belongings.hidden:
+            lost = f"{folder} holds its folder and may be deleted with it, and you are not allowed to keep it"
+            return self._seen.answer(Outcome.REFUSED, f"is not sent again: {lost}")
         if problem := await belongings.release():
             return self._seen.answer(Outcome.REFUSED, f"is not sent again: {problem}")
         self.stage = Stage.BETWEEN

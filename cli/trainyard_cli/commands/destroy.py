@@ -10,6 +10,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Annotated, Final, TextIO
 
 import typer
@@ -62,6 +63,8 @@ def run(
     state = rendering.rolled_out(stack)
     kubeconfig_of_file, context_of_file = connection.choose(settings.cluster, None, None)
     rolled_out = pulumi_state.provider(state)
+    if rolled_out is not None:
+        rolled_out = replace(rolled_out, kubeconfig=connection.expanded(rolled_out.kubeconfig))
     if wrong := removal.contradictions(rolled_out, kubeconfig_of_file, context_of_file):
         raise UserError("\n".join(map(clean, wrong)))
     print(clean(f"{stack}: {credentials.server} ({credentials.source})"), file=out, flush=True)
@@ -74,7 +77,8 @@ def run(
     steps: list[Step] = []
 
     def plan(planned: Sequence[Step], _: Sequence[Violation]) -> Plan:
-        steps[:] = words.left(planned, pulumi_state.deleted_with(state))
+        hosts, components = pulumi_state.deleted_with(state), pulumi_state.components(state)
+        steps[:] = words.left(planned, hosts, components)
         lines = [
             *removal.paragraphs(steps, list(removal.fates(settings, steps, seen.jobs))),
             *(f"Could not see {what}: {why}" for what, why in sorted(seen.unseen.items())),

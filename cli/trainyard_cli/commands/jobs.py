@@ -10,9 +10,10 @@ import asyncio
 import shutil
 import sys
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Final, TextIO, TypeVar
 
 import typer
@@ -81,7 +82,8 @@ def run(
         return row.state in states if states else ended or not row.is_over
 
     if watch:
-        watching = _Terminal(chosen, within, out) if out.isatty() else _Changes(chosen, out)
+        remarks = partial(_remarks, namespace=within, states=states, ended=ended)
+        watching = _Terminal(chosen, within, out, remarks) if out.isatty() else _Changes(chosen, out, err)
         with suppress(KeyboardInterrupt):
             _asked(credentials, lambda client: _watch(client, within, watching, err))
         return FINE
@@ -178,8 +180,11 @@ def _remarks(seen: Seen, namespace: str | None, states: Collection[State], *, en
         yield (
             f"There is no TrainJob in {where}." if ended else f"No TrainJob runs or waits in {where}: {_ALL}"
         )
-    for sentence in seen.unseen:
-        yield clean(f"Not everything is visible: {sentence}")
+    yield from _hidden(seen)
+
+
+def _hidden(seen: Seen) -> Iterator[str]:
+    return (clean(f"Not everything is visible: {sentence}") for sentence in seen.unseen)
 
 
 _ALL: Final = "--all lists those that have ended."
@@ -208,21 +213,29 @@ async def _watch(client: Client, namespace: str | None, watching: _Terminal | _C
 class _Terminal:
     """The table, drawn over the one before it."""
 
-    def __init__(self, chosen: Chosen, namespace: str | None, out: TextIO) -> None:
+    def __init__(
+        self,
+        chosen: Chosen,
+        namespace: str | None,
+        out: TextIO,
+        remarks: Callable[[Seen], Iterable[str]],
+    ) -> None:
         self.reads = chosen
         self._namespace = namespace
         self._out = out
+        self._remarks = remarks
         self._height = 0
 
     def show(self, seen: Seen) -> None:
         """Draw the current table."""
         size = shutil.get_terminal_size()
-        lines = ["No TrainJob runs or waits."]
+        lines, remarks = list[str](), list(self._remarks(seen))
         if seen.rows:
             lines = table(seen, with_namespace=self._namespace is None, width=size.columns)
-        if len(lines) >= size.lines:
-            most = max(1, size.lines - 2)
+        if len(lines) + len(remarks) >= size.lines:
+            most = max(1, size.lines - 2 - len(remarks))
             lines = [*lines[:most], f"and {len(lines) - most} more"]
+        lines += remarks
         # A line that wraps would be two to go back over.
         shown = "".join(f"{line[: size.columns]}\n" for line in lines)
         back = f"\x1b[{self._height}F" if self._height else ""
@@ -234,9 +247,11 @@ class _Terminal:
 class _Changes:
     """A line for each job that appears, changes, ends or is deleted: for pipes and files."""
 
-    def __init__(self, chosen: Chosen, out: TextIO) -> None:
+    def __init__(self, chosen: Chosen, out: TextIO, err: TextIO) -> None:
         self._chosen = chosen
         self._out = out
+        self._err = err
+        self._unseen: Sequence[str] = ()
         self._before: Mapping[Key, Sequence[str]] = {}
 
     def reads(self, _: Row) -> bool:
@@ -254,6 +269,9 @@ class _Changes:
                 self._out.write(f"{line}\n")
         self._out.flush()
         self._before = now
+        for sentence in _hidden(seen) if tuple(seen.unseen) != self._unseen else ():
+            print(sentence, file=self._err)
+        self._unseen = tuple(seen.unseen)
 
     def _words(self, row: Row) -> Sequence[str]:
         cells = _cells(row, row.created)

@@ -28,6 +28,7 @@ from trainyard_operator.core.decide.last_lines import Kept, Lines
 from trainyard_operator.core.status.display_state import State
 
 from ..cluster import connection, job_names, last_lines
+from ..cluster.attach import States
 from ..cluster.logs import MOST, OTHERS, Logs, Printed, Source, Wanted
 from ..options import Context, Kubeconfig
 from ..output import FINE, REFUSED
@@ -111,7 +112,8 @@ async def _print(
 ) -> int:
     within = namespace or credentials.namespace
     async with connection.client(credentials, "logs", limit=MOST + OTHERS) as client:
-        logs = Logs(client, within, job, wanted)
+        states = States(lambda line: print(clean(line), file=err))
+        logs = Logs(client, within, job, wanted, changed=states.heard, unanswered=states.unanswered)
         trainjob = await logs.trainjob()
         row, sources = jobs.row(trainjob), await logs.sources()
         goes_on = follow and not row.is_over
@@ -149,7 +151,8 @@ async def print_rest(
     """
     row = jobs.row(trainjob)
     unread = [source for source in sources if source.unread]
-    read = {str(source.pod.place) for source in sources} - {str(source.pod.place) for source in unread}
+    # A rank that is tried again has several pods, and the last one may have no log yet.
+    read = {str(source.pod.place) for source in sources if not source.unread}
     if read:
         _say_unread(unread, err)
     # Of a job that has failed, Kubernetes deletes the pods that still ran.

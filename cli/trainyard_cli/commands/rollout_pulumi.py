@@ -54,7 +54,7 @@ def pulumi(arguments: Sequence[str], stack: str, teller: Teller | None, variable
     """Run Pulumi on a stack; returns its exit code. Without a teller, it prints its own output.
 
     If Pulumi was killed, says what that leaves and what comes next; the exit code is then that of a shell,
-    128 plus the number of the signal.
+    128 plus the number of the signal. So it is if this command got a signal that came too late for Pulumi.
     """
     command = ["pulumi", *arguments, "--stack", stack, "--non-interactive", "--color", "never"]
     environment = {
@@ -64,21 +64,26 @@ def pulumi(arguments: Sequence[str], stack: str, teller: Teller | None, variable
         "PULUMI_K8S_ENABLE_PATCH_FORCE": "true",
         "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true",
     }
-    if teller is None:
-        code = subprocess.call([*command, "--suppress-progress"], env=environment)
-    else:
-        with _started([*command, "--json"], environment) as (process, lines):
-            for line in lines:
-                teller.hear(line)
-        code = process.returncode
-    if code >= 0:
-        return code
-    why = killed(signal.Signals(-code), stack, changes=arguments[0] in _CHANGING)
-    if teller is None:
-        print(why, file=sys.stderr)
-    else:
-        teller.fail(why)
-    return 128 - code
+    form = "--suppress-progress" if teller is None else "--json"
+    with _started([*command, form], environment, printed=teller is None) as (process, signals):
+        if teller is not None:
+            for line in process.stdout or ():
+                if line.strip():
+                    teller.hear(line.rstrip("\n"))
+        code = process.wait()
+    if teller is not None and signals:
+        teller.interrupt()
+    ended_by, changes = (-code if code < 0 else 0), arguments[0] in _CHANGING
+    if code == 0 and signals and not changes:
+        ended_by = signals[0]  # who ends a preview does not want what follows it
+    if ended_by:
+        why = killed(signal.Signals(ended_by), stack, changes=changes)
+        if teller is None:
+            print(why, file=sys.stderr)
+        else:
+            teller.fail(why)
+        return 128 + ended_by
+    return code or (128 + signals[0] if signals else 0)
 
 
 def killed(number: signal.Signals, stack: str, *, changes: bool) -> str:
@@ -132,6 +137,7 @@ class Teller:
         self._summary = ""
         self._refusals: tuple[str, ...] = ()
         self._errors: list[str] = []
+        self._interrupted = False
 
     @property
     def outcome(self) -> Outcome:
@@ -151,12 +157,16 @@ class Teller:
     @property
     def may_try_again(self) -> bool:
         """Whether an update has failed only because a webhook did not answer."""
-        return words.is_unanswered(self._errors)
+        return not self._interrupted and words.is_unanswered(self._errors)
 
     def try_again(self) -> None:
         """Forget the errors of an update. What it has changed still counts."""
         self._errors.clear()
         self._said.clear()
+
+    def interrupt(self) -> None:
+        """Remember that somebody has ended the command."""
+        self._interrupted = True
 
     def begin(self, doing: str) -> None:
         """The current step of Pulumi's output."""
@@ -245,15 +255,26 @@ class Teller:
 
 @contextmanager
 def _started(
-    command: Sequence[str], environment: Mapping[str, str]
-) -> Iterator[tuple[subprocess.Popen[str], Iterator[str]]]:
-    """A process and its lines; stopping this command stops Pulumi, which then finishes what it has begun."""
-    with subprocess.Popen(command, env=dict(environment), stdout=subprocess.PIPE, text=True) as process:
-        before = signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGINT))
+    command: Sequence[str], environment: Mapping[str, str], *, printed: bool
+) -> Iterator[tuple[subprocess.Popen[str], Sequence[int]]]:
+    """A process, and the signals that this command gets meanwhile.
+
+    Stopping this command stops Pulumi, which then finishes what it has begun. With `printed`, the process
+    prints its own output.
+    """
+    signals: list[int] = []
+    stdout = None if printed else subprocess.PIPE
+    with subprocess.Popen(command, env=dict(environment), stdout=stdout, text=True) as process:
+
+        def terminate(number: int, _: object) -> None:
+            signals.append(number)
+            process.send_signal(signal.SIGINT)
+
+        before = signal.signal(signal.SIGTERM, terminate)
         # From a terminal, Pulumi gets SIGINT by itself.
-        ignored = signal.signal(signal.SIGINT, lambda *_: None)
+        ignored = signal.signal(signal.SIGINT, lambda number, _: signals.append(number))
         try:
-            yield process, (line.rstrip("\n") for line in process.stdout or () if line.strip())
+            yield process, signals
         finally:
             signal.signal(signal.SIGTERM, before)
             signal.signal(signal.SIGINT, ignored)

@@ -124,6 +124,9 @@ def open_shell(
         raise
     except ApiError as error:
         raise UserError(clean(f"{credentials.source}: {error}\n{goes_on}")) from error
+    except UserError:  # its logs or pods may not be read, so that nobody knows when a shell can be opened
+        say(cancelled(credentials, trainjob))
+        raise
     try:
         code = execution.run(
             name,

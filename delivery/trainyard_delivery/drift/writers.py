@@ -45,6 +45,8 @@ class Right(BaseModel):
 
     def allows_item(self, item: JsonValue) -> bool:
         """Whether this may be in the live list, whatever else is."""
+        if self.shape == "dockercfg":
+            return isinstance(item, dict) and _are_dockercfg([item])
         return (item.get(self.by) if self.by and isinstance(item, dict) else item) in self.values
 
 

@@ -51,7 +51,9 @@ _FAILED: Final = "update failed"
 """Pulumi's words for an update with errors."""
 
 
-def left(steps: Sequence[Step], deleted_with: Mapping[str, str]) -> Iterator[Step]:
+def left(
+    steps: Sequence[Step], deleted_with: Mapping[str, str], components: Collection[str] = ()
+) -> Iterator[Step]:
     """The steps, with those that Pulumi calls a deletion but that delete nothing reported as such.
 
     What is deleted with something else, Pulumi does not delete itself: it
@@ -60,13 +62,15 @@ def left(steps: Sequence[Step], deleted_with: Mapping[str, str]) -> Iterator[Ste
     Args:
         steps: All of a preview.
         deleted_with: By the URN of a resource, that of its `deletedWith`.
+        components: URNs of deleted components. They have no steps, and no object is inside of one.
     """
     deleted = {step.urn: step for step in steps if step.op is Op.DELETE}
 
     def stays(step: Step) -> bool:
-        host = deleted.get(deleted_with.get(step.urn, ""))
+        urn = deleted_with.get(step.urn, "")
+        host = deleted.get(urn)
         if step.retained or host is None:
-            return step.retained
+            return step.retained or urn in components
         inside = step.ref is not None and host.ref is not None and step.ref.namespace == host.ref.name
         return host.retained or not inside
 

@@ -266,6 +266,8 @@ class Observed:
     """What its pods wait for on their nodes, empty if nothing is known; None: nobody has looked."""
     waited: float = 0.0
     """Seconds for which a queue has held the JobSet back."""
+    deactivated: bool = False
+    """Whether its Workload has been deactivated, even if the status does not say so yet."""
     hopeless: Sequence[Cause] | None = None
     """Why that queue will never admit it, empty if it may; None: not looked at, since few plans need it."""
     attempts: Sequence[Json] = ()

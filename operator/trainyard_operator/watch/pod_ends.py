@@ -159,7 +159,8 @@ class PodEnds:
         if before is None or _is_after_a_pause(end, before) or attempts.is_before(end, before):
             by_attempt[uid, end.attempt] = end
             if len(by_attempt) > attempts.KEPT:
-                del by_attempt[sorted(by_attempt)[1]]
+                of_others = [noted for noted in by_attempt if noted[0] != uid]
+                del by_attempt[of_others[0] if of_others else sorted(by_attempt)[1]]
             self._cache.wake(of)
 
     def remove(self, key: Key, uid: str, resource_version: str) -> None:

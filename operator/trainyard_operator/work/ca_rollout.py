@@ -130,7 +130,7 @@ class Authorities:
                 if not self._leading():
                     return False
                 update = model.Update(manifest, companion.uid, companion.resource_version)
-                memory.wrote(await self._applier.write(key, update))
+                memory.wrote(update, await self._applier.write(key, update))
         except (RefusedError, RetryError, ApiError) as error:
             logger.warning("%s: its pods do not have the new authorities yet: %s", key, error)
             return False

@@ -218,7 +218,7 @@ class Controller:
                 # The plan assumed that its writes succeed: plan again without that.
                 plan = self._plan(replace(observed, rejection=refusal.rejection))
                 break
-            memory.wrote(done)
+            memory.wrote(write, done)
             if not done.changed:
                 # What waits in a queue is reported of a JobSet that nobody has edited.
                 checked = checked or (done.checked_jobset is not None and bool(memory.waiting_since))
@@ -332,6 +332,7 @@ class Controller:
             idle=memory.idle(jobset, self._clock()),
             starts=memory.starts,
             waited=memory.waited(jobset, self._clock()),
+            deactivated=memory.deactivated,
             attempts=self._attempts(trainjob, jobset),
             jobset_checked=jobset is None or not jobset.suspend or memory.is_checked(jobset),
         )

@@ -62,6 +62,8 @@ class Memory:
     """Uid of the JobSet that should run and has no pod, and since when, on a monotonic clock."""
     waiting_since: tuple[str, float] | None = None
     """Uid of the JobSet that its queue holds back, and since when, on a monotonic clock."""
+    deactivated: bool = False
+    """The Workload of its JobSet was deactivated, and has not been activated since."""
     milestones: frozenset[str] = frozenset()
     """Those that have been counted."""
     attempts: frozenset[int] = frozenset()
@@ -71,8 +73,10 @@ class Memory:
     pace: Pace = field(default_factory=Pace)
     undone: Undone = field(default_factory=Undone)
 
-    def wrote(self, written: Written) -> None:
+    def wrote(self, write: model.Write, written: Written) -> None:
         """Remember what the answer to a write has shown."""
+        if isinstance(write, model.Activate):
+            self.deactivated = not write.active
         if written.checked_jobset is not None:
             self.checked_jobset = written.checked_jobset
             self.had_jobset = True
@@ -164,3 +168,4 @@ class Memories:
             memory.companions = ()
             memory.confirmed = False
             memory.authorities = None
+            memory.deactivated = False

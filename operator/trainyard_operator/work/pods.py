@@ -31,6 +31,8 @@ _USUAL = frozenset({"ContainerCreating", "PodInitializing"})
 """Reasons of containers of a pod that waits for its volumes, its network or an image that is being pulled."""
 _GATES = "ReadinessGatesNotReady"
 """The kubelet's reason for a pod whose containers are ready, and that waits for somebody else's word."""
+_MOUNTED = frozenset({"Pulling", "Pulled"})
+"""The kubelet's reasons of Events of a pod that has its volumes."""
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _OF_PODS: Final = "involvedObject.kind=Pod,reason!=Scheduled,reason!=Created,reason!=Started"
 """Without what all pods have: `Scheduled` comes before a pod waits, and `Pulled` as the last that counts."""
@@ -78,8 +80,8 @@ class _Pod(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_Pod)
 
 _Cause = tuple[Reason, str] | None
-_Newest = dict[str, tuple[datetime, _Cause]]
-"""By uid of a pod: when its newest Event was, and what the pod waits for by that."""
+_Newest = dict[str, tuple[datetime, bool, _Cause]]
+"""By uid of a pod: when its newest Event was, whether it then had its volumes, and what it waited for."""
 
 
 @dataclass(slots=True)
@@ -96,6 +98,8 @@ class Start:
     seen: pod_readiness.Nodes | None = None
     counts: Sequence[model.ReplicatedJobStatus] = ()
     """What JobSet counted at the last look."""
+    mounted: bool = False
+    """Whether the Events of a pod have shown that it has its volumes."""
     reported: bool = False
     """Whether an Event has said that a pod fits no node."""
 
@@ -135,8 +139,7 @@ class Pods:
             return start, start.due(jobset) - clock
         start.at, start.looks, start.counts = clock, start.looks + 1, jobset.replicated_jobs_status
         try:
-            ask = start.seen is None or start.seen.held is not None
-            seen = pod_readiness.seen(await self._of(jobset, ask_events=ask), self._now())
+            seen = pod_readiness.seen(await self._of(jobset, start), self._now())
             if seen.differs(start.seen):
                 start.looks = 1
             start.seen = seen
@@ -144,7 +147,7 @@ class Pods:
             logger.info("%s: its pods cannot be listed: %s", Key.of(jobset), error)
         return start, start.due(jobset) - clock
 
-    async def _of(self, jobset: model.JobSet, *, ask_events: bool) -> list[pod_readiness.Pod]:
+    async def _of(self, jobset: model.JobSet, start: Start) -> list[pod_readiness.Pod]:
         params = {"labelSelector": f"{names.JOBSET_UID_LABEL}={jobset.uid}"}
         pods: list[_Pod] = []
         async for page in self._client.list(PODS.path(jobset.namespace), params=params):
@@ -153,11 +156,12 @@ class Pods:
             pods += [pod for pod in decoded if not _is_deleted(pod) or _is_lost(pod)]
         views = {pod.metadata.name: _view(pod) for pod in pods}
         # Of volumes only Events tell. One pod of those that wait speaks for all: they have the same volumes.
-        waiting = next((pod for pod in pods if _is_created(pod)), None) if ask_events else None
+        # Once it has them, Events tell nothing that its status does not.
+        waiting = None if start.mounted else next((pod for pod in pods if _is_created(pod)), None)
         if waiting is not None and not any(pod.held for pod in views.values()):
             name = waiting.metadata.name
             newest = await self._events.of(jobset.namespace, _OF_PODS)
-            _, held = newest.get(waiting.metadata.uid, (_NEVER, None))
+            _, start.mounted, held = newest.get(waiting.metadata.uid, (_NEVER, False, None))
             views[name] = replace(views[name], held=held)
         return list(views.values())
 
@@ -165,7 +169,7 @@ class Pods:
 def _keep(newest: _Newest, event: Event) -> None:
     uid, at = event.involved_object.uid, event.last or _NEVER
     if uid not in newest or newest[uid][0] <= at:
-        newest[uid] = at, pod_readiness.why(event.reason, event.message)
+        newest[uid] = at, event.reason in _MOUNTED, pod_readiness.why(event.reason, event.message)
 
 
 def _is_deleted(pod: _Pod) -> bool:

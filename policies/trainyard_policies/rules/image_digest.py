@@ -17,13 +17,10 @@ _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128}")
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """Each image has a digest."""
-    for container in workload.containers():
-        if container.image is None:
-            continue
-        digest = images.parse(container.image).digest
-        path = container.path.child("image")
+    for image, path in workload.images():
+        digest = images.parse(image).digest
         if digest is None:
-            yield Finding(path, f"should be named by its digest, is {container.image}")
+            yield Finding(path, f"should be named by its digest, is {image}")
         elif not _DIGEST.fullmatch(digest):
             yield Finding(path, f"has an invalid digest: {digest!r}")
 

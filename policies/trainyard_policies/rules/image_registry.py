@@ -13,23 +13,19 @@ from ..subject import Subject
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """Each image lies in one of the registries."""
-    for container in workload.containers():
-        if container.image is None:
-            continue
-        repository = images.parse(container.image).repository
+    for image, path in workload.images():
+        repository = images.parse(image).repository
         if not any(images.within(repository, registry) for registry in parameters.registries):
             allowed = ", ".join(parameters.registries) or "none"
-            yield Finding(
-                container.path.child("image"),
-                f"must come from an allowed registry ({allowed}), is {repository}",
-                against="registries",
-            )
+            message = f"must come from an allowed registry ({allowed}), is {repository}"
+            yield Finding(path, message, against="registries")
 
 
 RULE = Rule(
     id="image-registry",
     title="Images come from allowed registries",
-    why="An image runs with the data and the credentials of the job that names it.",
+    why="An image runs with the data and the credentials of the job that names it. A job loads and executes "
+    "files of an image that it mounts.",
     remedy="Use an image of an allowed registry, or ask your platform team to allow this one "
     "(policies.parameters.registries in the stack file).",
     severity=Severity.HIGH,

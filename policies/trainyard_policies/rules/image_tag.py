@@ -13,13 +13,10 @@ from ..subject import Subject
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """Each image has a digest, or a tag that is not `latest`."""
-    for container in workload.containers():
-        if container.image is None:
-            continue
-        image = images.parse(container.image)
-        path = container.path.child("image")
+    for reference, path in workload.images():
+        image = images.parse(reference)
         if image.digest is None and image.tag is None:
-            yield Finding(path, f"must have a tag or a digest: {container.image!r} means the tag latest")
+            yield Finding(path, f"must have a tag or a digest: {reference!r} means the tag latest")
         elif image.digest is None and image.tag == "latest":
             yield Finding(path, "must not have the tag latest, which changes over time")
 

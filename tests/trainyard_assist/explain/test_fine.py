@@ -344,4 +344,7 @@ def test_nothing_that_could_not_be_seen_is_taken_for_missing(unseen: Subject) ->
         Subject.NODES: {"nodes": ()},
     }
     observation = seen(**empty.get(unseen, {}), unseen={unseen: "no"})
-    assert explain(observation).finding is None
+    diagnosis = explain(observation)
+    hidden = unseen in (Subject.PODS, Subject.JOBS)
+    told = "is starting. Its pods could not be seen" if hidden else "runs: 2 of 2 pods are ready"
+    assert (diagnosis.finding, diagnosis.answer) == (None, f"TrainJob team/tj {told}.")

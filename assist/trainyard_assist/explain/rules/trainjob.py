@@ -148,7 +148,8 @@ def suspended(observation: Observation) -> Finding | None:
         return finding_of(observation, Reason.SUSPENDED, _self(observation), message, **named)
     message += f", so LocalQueue {queue} does not admit it before it is resumed"
     finding = finding_of(observation, Reason.SUSPENDED, _self(observation), message, **named)
-    return replace(finding, next_step=TABLE[Reason.HELD].next_step.format(**named))
+    held = finding_of(observation, Reason.HELD, _self(observation), message, **named)
+    return replace(finding, next_step=held.next_step)
 
 
 def deadline_exceeded(observation: Observation) -> Finding | None:

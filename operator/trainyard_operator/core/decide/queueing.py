@@ -74,9 +74,15 @@ def annotations_of(annotations: Mapping[str, str]) -> dict[str, str]:
 
 
 def holds(job: TrainJob, jobset: JobSet | None, settings: Settings) -> bool:
-    """Whether a queue holds the JobSet, which Kueue puts into a namespace's default queue by itself."""
-    named = bool(job.labels.get(names.QUEUE_LABEL)) or (jobset is not None and bool(jobset.queue))
-    return named and settings.queue_holds_jobset
+    """Whether a queue holds the JobSet, which Kueue puts into a namespace's default queue by itself.
+
+    A queue that the TrainJob has got since its JobSet runs holds it only once it is suspended.
+    """
+    if not settings.queue_holds_jobset:
+        return False
+    if jobset is not None and (jobset.queue or not jobset.suspend):
+        return bool(jobset.queue)
+    return bool(job.labels.get(names.QUEUE_LABEL))
 
 
 def queued(manifest: Json, job: TrainJob, jobset: JobSet | None) -> Json:
@@ -147,7 +153,7 @@ def activation(job: TrainJob, jobset: JobSet, *, reported: bool, waited: float) 
     Args:
         job: The TrainJob.
         jobset: Its JobSet, which a queue holds.
-        reported: Whether the TrainJob's status says that it is suspended.
+        reported: Whether the TrainJob's status says that it is suspended, or its Workload was deactivated.
         waited: Seconds for which the queue has been seen to hold the JobSet back.
     """
     if is_gated(jobset):

@@ -306,8 +306,10 @@ def _remaining(
     if not isinstance(seconds, int) or seconds <= 0 or _is_suspended(job):
         return None
     start: datetime | None
-    if queueing.holds(job, jobset, settings):
-        start = None if jobset is None else queueing.resumed_at(jobset)
+    if settings.queue_holds_jobset and jobset is None:
+        start = None  # its JobSet may get into a queue that it does not name
+    elif jobset is not None and queueing.holds(job, jobset, settings):
+        start = queueing.resumed_at(jobset)
     else:
         resumed = conditions.find(current, names.SUSPENDED)
         start = job.created
@@ -333,18 +335,19 @@ def _next_step(observed: Observed, now: datetime, settings: Settings, using: Fra
         return _Step(blocked=causes.standing(job), wait=RETRY_SECONDS)
     if jobset is not None and jobset.owner_uid != job.uid:
         return _Step(blocked=causes.foreign(names.JOBSET, jobset.name))
-    if jobset is not None and _runs(observed):
-        return _running_step(observed, jobset, now, settings)
     queued = queueing.holds(job, jobset, settings)
     if queued and jobset is not None:
-        reported = conditions.is_true(conditions.of(job.status), names.SUSPENDED)
+        # Also of one that still runs: Kueue may not have suspended it before it is resumed.
+        reported = observed.deactivated or conditions.is_true(conditions.of(job.status), names.SUSPENDED)
         activation = queueing.activation(job, jobset, reported=reported, waited=observed.waited)
         if activation is not None:
             # If it runs without a Workload, it runs on, and nothing else leads here again.
             wait = RETRY_SECONDS if _is_suspended(job) and not jobset.suspend else None
             return _unless_rejected(_Step(writes=(activation,), wait=wait), observed, now)
-        if not jobset.suspend:
-            return _Step()  # Kueue is about to suspend it.
+    if jobset is not None and _runs(observed):
+        return _running_step(observed, jobset, now, settings)
+    if queued and jobset is not None and not jobset.suspend:
+        return _Step()  # Kueue is about to suspend it.
     if isinstance(observed.runtime, RuntimeProblem):
         # A JobSet that is already suspended or resumed as wanted needs no runtime now.
         if jobset is not None and _suspended_as_wanted(job, jobset, queued=queued):

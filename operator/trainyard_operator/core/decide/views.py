@@ -98,6 +98,8 @@ _READ_ANNOTATIONS = frozenset(
 )
 """Annotations of a TrainJob that the operator reads, in addition to Kueue's. Others are dropped, because they
 can be large."""
+_LONGEST_ANNOTATION = 64
+"""Characters that are kept of one of these. No valid value is longer, and an invalid one stays invalid."""
 
 
 def _status(status: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -114,6 +116,11 @@ def _only(fields: Mapping[str, Any] | None, kept: frozenset[str]) -> dict[str, A
     return {name: value for name, value in (fields or {}).items() if name in kept}
 
 
+def _own_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
+    read = _only(annotations, _READ_ANNOTATIONS)
+    return {name: value[:_LONGEST_ANNOTATION] for name, value in read.items()}
+
+
 def trainjob_of(manifest: model.Json) -> model.TrainJob:
     """The slim view of a TrainJob. Raises KeyError, TypeError or ValueError for what is not one."""
     metadata, spec = manifest["metadata"], manifest.get("spec") or {}
@@ -128,7 +135,7 @@ def trainjob_of(manifest: model.Json) -> model.TrainJob:
         spec=Packed(spec, _READ_AT_EACH_LOOK),
         status=_status(manifest.get("status")),
         labels=queueing.labels_of(labels),
-        annotations=queueing.annotations_of(annotations) | _only(annotations, _READ_ANNOTATIONS),
+        annotations=queueing.annotations_of(annotations) | _own_annotations(annotations),
         deleting="deletionTimestamp" in metadata,
         held_by_kueue=any(patch.get("manager") == names.KUEUES_PATCHES for patch in patches),
     )
