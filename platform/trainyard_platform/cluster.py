@@ -1,5 +1,7 @@
 """The connection to the cluster: one explicit provider for everything the platform installs."""
 
+import os
+import pwd
 from pathlib import Path
 
 import pulumi
@@ -35,7 +37,15 @@ def provider(cluster: Cluster, stack: str, render_to: str | None = None) -> kube
 
 
 def _named(kubeconfig: str) -> str:
-    return kubeconfig if kubeconfig.startswith("~/") else str(Path(kubeconfig).expanduser())
+    """The path as it is written if the provider finds the same file by it, else with the home folder."""
+    expanded = Path(kubeconfig).expanduser()
+    try:
+        # The provider goes by the user's entry in /etc/passwd, whatever $HOME is.
+        home = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:
+        return str(expanded)
+    is_same = kubeconfig.startswith("~/") and home / kubeconfig[2:] == expanded
+    return kubeconfig if is_same else str(expanded)
 
 
 def options(provider: kubernetes.Provider) -> pulumi.ResourceOptions:

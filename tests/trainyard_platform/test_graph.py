@@ -1,6 +1,9 @@
 """The resources that the sandbox's stack asks for: what they are, and in which order they come and go."""
 
 import json
+import os
+import pwd
+from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -921,9 +924,16 @@ def test_only_the_ports_that_a_stack_has_served_are_open_and_only_in_namespaces_
 
 
 @pytest.mark.usefixtures("pins")
-def test_a_kubeconfig_in_the_home_folder_is_looked_for_in_that_of_whoever_rolls_out(tmp_path: Any) -> None:
-    graph = stack(tmp_path, {**MINIMAL, "cluster": {"kubeconfig": "~/.kube/prod"}})
-    assert graph["pulumi:providers:kubernetes cluster"].inputs["kubeconfig"] == "~/.kube/prod"
+def test_a_kubeconfig_in_the_home_folder_is_looked_for_in_that_of_whoever_rolls_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def named(home: str) -> Any:
+        monkeypatch.setenv("HOME", home)
+        graph = stack(tmp_path / home[1:], {**MINIMAL, "cluster": {"kubeconfig": "~/.kube/prod"}})
+        return graph["pulumi:providers:kubernetes cluster"].inputs["kubeconfig"]
+
+    assert named(pwd.getpwuid(os.getuid()).pw_dir) == "~/.kube/prod"
+    assert named("/elsewhere") == "/elsewhere/.kube/prod", "the provider does not look there"
 
 
 @pytest.mark.usefixtures("pins")
