@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.support.cluster import UNTIL_TOLD, Cluster, finish, sandbox_of_its_own, trainjob
-from tests.support.patience import eventually
+from tests.support.patience import LEARNED, eventually
 
 from .network import way_to
 
@@ -52,6 +52,8 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster
         kubeconfig = worker.run("examples/multikueue/kubeconfig.sh", server).stdout
         secret = ("secret", "generic", "worker-kubeconfig", "--namespace=kueue-system")
         manager.kubectl("create", *secret, "--from-file=kubeconfig=/dev/stdin", stdin=kubeconfig)
+        # After a first roll-out, Kubernetes counts new kinds within five minutes. It refuses them until then.
+        eventually("the worker counts Workloads", lambda: _counts_workloads(worker), within=LEARNED)
         yield manager, worker
 
 
@@ -76,6 +78,11 @@ def test_a_job_that_is_deleted_in_the_manager_goes_in_the_worker(clusters: tuple
     eventually("it runs in the worker", lambda: _running(worker, "given-up"))
     manager.kubectl("delete", "trainjob", "given-up", "--wait")
     eventually("nothing of it is left there", lambda: worker.list("trainjobs") == worker.list("pods") == [])
+
+
+def _counts_workloads(cluster: Cluster) -> bool:
+    quota = cluster.within("team-a").get("resourcequota", "tenant") or {}
+    return "count/workloads.kueue.x-k8s.io" in quota.get("status", {}).get("used", {})
 
 
 def _running(cluster: Cluster, job: str) -> list[Any]:
