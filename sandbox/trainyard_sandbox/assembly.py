@@ -9,10 +9,13 @@ from __future__ import annotations
 import shutil
 import socket
 from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from random import SystemRandom
 
 import yaml
 
 from .control_plane import AUDIT_POLICY, ControlPlane, Credentials
+from .errors import SandboxError
 from .images import Store
 from .isolation import CLUSTER_ADDRESS
 from .node import Node, address
@@ -21,6 +24,9 @@ from .pki import KeyPair, write_private
 from .services import Services
 from .supervisor import Component, Plan
 from .toolchain import Toolchain
+
+_SERVER_PORTS = range(20_000, 30_000)
+"""Below the kernel's own (32768 to 60999, see ip(7)) and below a node's (30000 to 32767)."""
 
 
 def assemble(instance: Instance, toolchain: Toolchain, port: int, store: Store | None, nodes: int) -> Plan:
@@ -87,18 +93,24 @@ def node_names(instance: Instance, nodes: int) -> list[str]:
 
 
 def free_port(count: int = 1) -> int:
-    """The first of `count` consecutive free loopback ports."""
-    while True:
-        held = [socket.create_server(("127.0.0.1", 0))]
-        first = held[0].getsockname()[1]
-        try:
-            held += [socket.create_server(("127.0.0.1", first + step)) for step in range(1, count)]
-        except (OSError, OverflowError):
-            continue
-        finally:
-            for server in held:
-                server.close()
-        return int(first)
+    """The first of `count` consecutive free loopback ports.
+
+    None of them is a port that the kernel gives to outgoing connections, or to a server that names
+    none: such a connection could take the port before its server listens, or while it restarts.
+
+    Raises `SandboxError` if there are none.
+    """
+    first_ports = list(_SERVER_PORTS)
+    SystemRandom().shuffle(first_ports)
+    for first in first_ports:
+        with suppress(OSError), ExitStack() as held:
+            for port in range(first, first + count):
+                held.enter_context(socket.create_server(("127.0.0.1", port)))
+            return first
+    raise SandboxError(
+        f"No port of 127.0.0.1 is free between {_SERVER_PORTS.start} and {_SERVER_PORTS.stop}: "
+        "end what listens on them, or name a port with --port."
+    )
 
 
 def _node(instance: Instance, creds: Credentials, number: int) -> Node:
