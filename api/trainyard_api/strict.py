@@ -20,7 +20,7 @@ from .similar import hint
 
 Location = tuple[str | int, ...]
 QUANTITY = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
-Quantity = Annotated[str, Field(pattern=QUANTITY, examples=["500m", "2Gi"])]
+Quantity = Annotated[str, Field(pattern=QUANTITY, max_length=64, examples=["500m", "2Gi"])]
 
 
 class StrictModel(BaseModel):
@@ -89,6 +89,8 @@ def _sentence(problem: ErrorDetails, model: type[BaseModel], patterns: Mapping[s
     if kind == "string_pattern_mismatch":
         pattern = context["pattern"]
         return f"{patterns.get(pattern, f'must match {pattern}')}; is {value!r}"
+    if kind == "string_too_long":
+        return f"must have at most {context['max_length']} characters; has {len(value)}"
     if kind == "model_type":
         return f"must be a mapping; is {value!r}"
     return f"must be {problem['msg'].removeprefix('Input should be ')}; is {value!r}"

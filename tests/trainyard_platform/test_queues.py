@@ -1,7 +1,7 @@
 """Queues as the stack file says them become Kueue's objects, and a wrong name is a sentence."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -15,6 +15,10 @@ from trainyard_platform.stack.queues import Queues
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}
 QUOTA = {"resources": {"cpu": {"nominal": "4"}}}
+
+
+POOL = {"provider": "kwok", "nodes": 2, "machine": {"cpu": "4", "memory": "8Gi"}}
+HALF = {"clusterQueue": "team", "nodes": 1}
 
 
 def manifests(**queues: Any) -> list[dict[str, Any]]:
@@ -247,11 +251,18 @@ def test_a_queue_that_is_stopped_or_waits_for_checks_is_not_waited_for() -> None
     assert active == {"open": True, "held": False, "checked": False}
 
 
+def group(*flavors: str, **quota: str) -> dict[str, Any]:
+    """A resource group with the same quota of CPUs in each flavor."""
+    resources = {"cpu": {"nominal": "4", **quota}}
+    return {"flavors": [{"name": flavor, "resources": resources} for flavor in flavors]}
+
+
 @dataclass(frozen=True)
 class Case:
     id: str
     queues: Any
     message: str
+    pools: Any = field(default_factory=dict)
 
 
 CASES = [
@@ -267,7 +278,7 @@ CASES = [
     ),
     Case(
         id="a topology that is not there",
-        queues={"flavors": {"cpu": {"topology": "racks"}}},
+        queues={"flavors": {"cpu": {"topology": "racks", "nodeLabels": {"kind": "cpu"}}}},
         message="flavors.cpu.topology: there is no topology 'racks'",
     ),
     Case(
@@ -336,15 +347,139 @@ CASES = [
         message="clusterQueues.team.resourceGroups[0]: all flavors of a group have quota for the same "
         "resources: a for cpu, b for memory",
     ),
+    Case(
+        id="a resource in two groups",
+        queues={
+            "flavors": {"a": {}, "b": {}},
+            "clusterQueues": {"team": {"resourceGroups": [group("a"), group("b")]}},
+        },
+        message="clusterQueues.team.resourceGroups[1]: cpu is in queues.clusterQueues.team.resourceGroups[0] "
+        "already: put the flavors of both into one group",
+    ),
+    Case(
+        id="a flavor twice",
+        queues={"flavors": {"a": {}}, "cohorts": {"all": {"resourceGroups": [group("a", "a")]}}},
+        message="cohorts.all.resourceGroups[0].flavors[1].name: 'a' is listed twice",
+    ),
+    Case(
+        id="a limit where nobody lends",
+        queues={
+            "flavors": {"a": {}},
+            "clusterQueues": {"team": {"resourceGroups": [group("a", borrowingLimit="1")]}},
+        },
+        message="clusterQueues.team.resourceGroups[0].flavors[0].resources.cpu.borrowingLimit: has no use "
+        "without queues.clusterQueues.team.cohort: set that, or remove the limit",
+    ),
+    Case(
+        id="a limit of a cohort that nobody is above",
+        queues={
+            "flavors": {"a": {}},
+            "cohorts": {"all": {"resourceGroups": [group("a", lendingLimit="1")]}},
+        },
+        message="cohorts.all.resourceGroups[0].flavors[0].resources.cpu.lendingLimit: has no use "
+        "without queues.cohorts.all.parent: set that, or remove the limit",
+    ),
+    Case(
+        id="more to lend than there is",
+        queues={
+            "flavors": {"a": {}},
+            "cohorts": {"all": {}},
+            "clusterQueues": {
+                "team": {"cohort": "all", "resourceGroups": [group("a", lendingLimit="4001m")]}
+            },
+        },
+        message="clusterQueues.team.resourceGroups[0].flavors[0].resources.cpu.lendingLimit: 4001m is more "
+        "than the nominal quota, 4",
+    ),
+    Case(
+        id="cohorts that are above each other",
+        queues={"cohorts": {"a": {"parent": "b"}, "b": {"parent": "a"}, "c": {"parent": "a"}}},
+        message="cohorts.a.parent: makes a circle: a -> b -> a",
+    ),
+    Case(
+        id="a check for a flavor of another queue",
+        queues={
+            "flavors": {"a": {}, "b": {}},
+            "admissionChecks": {"nodes": {"controllerName": "example.com/check"}},
+            "clusterQueues": {
+                "team": {
+                    "resourceGroups": [group("a")],
+                    "admissionChecks": [{"name": "nodes", "onFlavors": ["a", "b"]}],
+                }
+            },
+        },
+        message="clusterQueues.team.admissionChecks[0].onFlavors[1]: the queue has no quota in flavor 'b'",
+    ),
+    Case(
+        id="a topology of nodes without labels",
+        queues={"topologies": {"racks": {"levels": ["rack"]}}, "flavors": {"a": {"topology": "racks"}}},
+        message="flavors.a.nodeLabels: is required with a topology",
+    ),
+    Case(
+        id="a level twice",
+        queues={"topologies": {"racks": {"levels": ["rack", "rack"]}}},
+        message="topologies.racks.levels[1]: rack is listed twice",
+    ),
+    Case(
+        id="a node above a rack",
+        queues={"topologies": {"racks": {"levels": ["kubernetes.io/hostname", "rack"]}}},
+        message="topologies.racks.levels[0]: kubernetes.io/hostname can only be the last level",
+    ),
+    Case(
+        id="a preemption that Kueue refuses",
+        queues={
+            "clusterQueues": {
+                "team": {
+                    "preemption": {"reclaimWithinCohort": "Never", "borrowWithinCohort": "LowerPriority"}
+                }
+            }
+        },
+        message="clusterQueues.team.preemption: borrowWithinCohort LowerPriority needs reclaimWithinCohort "
+        "LowerPriority or Any; it is Never",
+    ),
+    Case(
+        id="a preemption of another field",
+        queues={"clusterQueues": {"team": {"preemption": {"withinClusterQueue": "Any"}}}},
+        message="clusterQueues.team.preemption.withinClusterQueue: must be one of Never, LowerPriority, "
+        "LowerOrNewerEqualPriority; is 'Any'",
+    ),
+    Case(
+        id="a name that no object can have",
+        queues={"clusterQueues": {"Team_A": {}}},
+        message="clusterQueues.Team_A.[key]: must be the name of an object: small letters, digits, hyphens "
+        "and dots, such as registry.vision; is 'Team_A'",
+    ),
+    Case(
+        id="a name that no label can have",
+        queues={
+            "clusterQueues": {"team": {}},
+            "localQueues": [{"name": "a" * 64, "namespace": "a", "clusterQueue": "team"}],
+        },
+        message="localQueues[0].name: must have at most 63 characters; has 64",
+    ),
+    Case(
+        id="a pool twice in a queue",
+        queues={"clusterQueues": {"team": {}}},
+        pools={"gpu": {**POOL, "quota": [HALF, HALF]}},
+        message="nodePools.gpu.quota[1].clusterQueue: 'team' is listed twice",
+    ),
+    Case(
+        id="a pool that its queue lists itself",
+        queues={"clusterQueues": {"team": {"resourceGroups": [group("gpu")]}}},
+        pools={"gpu": {**POOL, "quota": [HALF]}},
+        message="nodePools.gpu.quota[0]: queues.clusterQueues.team lists the flavor gpu itself: remove one "
+        "of the two",
+    ),
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_a_wrong_name_is_one_sentence(case: Case) -> None:
     with pytest.raises(PlatformError) as stopped:
-        load({"kueue": {"enabled": True}, "queues": case.queues})
+        load({"kueue": {"enabled": True}, "queues": case.queues, "nodePools": case.pools})
+    section = "" if case.message.startswith("nodePools") else "queues."
     assert str(stopped.value) == (
-        f"stacks/Pulumi.demo.yaml is not valid:\n  trainyard:platform.queues.{case.message}"
+        f"stacks/Pulumi.demo.yaml is not valid:\n  trainyard:platform.{section}{case.message}"
     )
 
 

@@ -7,6 +7,8 @@ from pydantic import Field
 from trainyard_api.similar import hint
 from trainyard_api.strict import StrictModel
 
+from .value_types import ObjectName
+
 
 class Worker(StrictModel):
     """A worker cluster, which runs jobs of this cluster."""
@@ -25,9 +27,9 @@ class Dispatch(StrictModel):
 class MultiKueue(StrictModel):
     """Queues across several clusters. Each cluster needs the queue and the namespace under the same name."""
 
-    workers: dict[str, Worker] = Field(default={})
+    workers: dict[ObjectName, Worker] = Field(default={})
     """In the manager cluster: worker clusters, by name."""
-    dispatch: dict[str, Dispatch] = Field(default={})
+    dispatch: dict[ObjectName, Dispatch] = Field(default={})
     """In the manager cluster: admission checks, by name, for queues whose jobs run in worker clusters."""
     accepts_jobs: bool = False
     """In a worker cluster: whether to create the ServiceAccount `trainyard-multikueue`, which manager

@@ -27,6 +27,8 @@ PATTERN_WORDS: Final = {
     "Microsoft.ContainerService/managedClusters/...",
 }
 
+_LABEL: Final = (r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", "at most 63 small letters, digits and hyphens")
+"""Names that can be a label's value and the name of an object."""
 _NAMES: Final = {
     Provider.EKS: (r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}", "at most 63 letters, digits, hyphens and underscores"),
     Provider.GKE: (
@@ -34,12 +36,8 @@ _NAMES: Final = {
         "at most 40 small letters, digits and hyphens, a letter first",
     ),
     Provider.AKS: (r"[a-z][a-z0-9]{0,11}", "at most 12 small letters and digits, a letter first"),
-    Provider.KARPENTER: (
-        r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?",
-        "at most 63 small letters, digits and hyphens",
-    ),
 }
-"""The names that each provider accepts for a pool."""
+"""The names that a cloud accepts for a pool, where these are others than `_LABEL`."""
 
 
 class Karpenter(StrictModel):
@@ -141,13 +139,13 @@ class Clouds(StrictModel):
 def problems(pools: Mapping[str, NodePool], clouds: Clouds) -> Iterator[str]:
     """Contradictions between pools and the cluster, each with its path in the platform's settings."""
     for name, pool in pools.items():
+        pattern, words = _NAMES.get(pool.provider, _LABEL)
+        if not re.fullmatch(pattern, name):
+            yield f"nodePools.{name}: provider {pool.provider} accepts names of {words}"
         if pool.provider not in CLOUDS:
             continue
         if getattr(clouds, pool.provider) is None:
             yield f"nodePools.{name}.provider: needs the section cluster.{pool.provider}"
-        pattern, words = _NAMES[pool.provider]
-        if not re.fullmatch(pattern, name):
-            yield f"nodePools.{name}: provider {pool.provider} accepts names of {words}"
         for position, zone in enumerate(pool.zones):
             if problem := _elsewhere(zone, pool.provider, clouds):
                 yield f"nodePools.{name}.zones[{position}]: {problem}"

@@ -14,7 +14,7 @@ from trainyard_api.similar import hint
 from trainyard_api.strict import Quantity, StrictModel
 
 from .multikueue import MultiKueue
-from .value_types import LabelSelector
+from .value_types import LabelSelector, ObjectName
 
 
 class TolerationOperator(StrEnum):
@@ -39,13 +39,20 @@ class StopPolicy(StrEnum):
     HOLD_AND_DRAIN = "HoldAndDrain"
 
 
-class PreemptionPolicy(StrEnum):
-    """Which jobs Kueue may preempt for a waiting job."""
+class QueuePreemption(StrEnum):
+    """Which jobs of the same queue Kueue may preempt for a waiting job."""
 
     NEVER = "Never"
-    ANY = "Any"
     LOWER_PRIORITY = "LowerPriority"
     LOWER_OR_NEWER_EQUAL_PRIORITY = "LowerOrNewerEqualPriority"
+
+
+class Reclaim(StrEnum):
+    """Which jobs of other queues Kueue may preempt because they borrow the quota of a waiting job's queue."""
+
+    NEVER = "Never"
+    LOWER_PRIORITY = "LowerPriority"
+    ANY = "Any"
 
 
 class BorrowingPreemption(StrEnum):
@@ -137,12 +144,22 @@ class ResourceGroup(StrictModel):
 class Preemption(StrictModel):
     """Which jobs Kueue may preempt for a job of this queue."""
 
-    within_cluster_queue: PreemptionPolicy = PreemptionPolicy.LOWER_PRIORITY
+    within_cluster_queue: QueuePreemption = QueuePreemption.LOWER_PRIORITY
     """Jobs of the same queue that Kueue may preempt."""
-    reclaim_within_cohort: PreemptionPolicy = PreemptionPolicy.ANY
+    reclaim_within_cohort: Reclaim = Reclaim.ANY
     """Jobs of other queues that Kueue may preempt because they borrow this queue's quota."""
     borrow_within_cohort: BorrowingPreemption = BorrowingPreemption.NEVER
     """Jobs of other queues that Kueue may preempt for a job that itself needs borrowed quota."""
+
+    @model_validator(mode="after")
+    def _borrows_only_with_reclaim(self) -> "Preemption":
+        borrows = self.borrow_within_cohort is not BorrowingPreemption.NEVER
+        if borrows and self.reclaim_within_cohort is Reclaim.NEVER:
+            raise ValueError(
+                f"borrowWithinCohort {self.borrow_within_cohort} needs reclaimWithinCohort "
+                f"{Reclaim.LOWER_PRIORITY} or {Reclaim.ANY}; it is {self.reclaim_within_cohort}"
+            )
+        return self
 
 
 class FlavorChoice(StrictModel):
@@ -202,9 +219,9 @@ class Cohort(StrictModel):
 class LocalQueue(StrictModel):
     """A LocalQueue, through which a namespace uses a ClusterQueue. Tenants already have one."""
 
-    name: str = Field(min_length=1)
+    name: ObjectName = Field(max_length=63)
     """Name, for the label kueue.x-k8s.io/queue-name. Jobs without it use the queue named `default`."""
-    namespace: str = Field(min_length=1)
+    namespace: ObjectName = Field(max_length=63)
     """Namespace of the LocalQueue. It must exist."""
     cluster_queue: str
     """Name of a ClusterQueue in `clusterQueues`."""
@@ -244,19 +261,19 @@ class AdmissionCheck(StrictModel):
 class Queues(StrictModel):
     """Kueue's objects: flavors, topologies, cohorts, queues, priorities and admission checks."""
 
-    flavors: dict[str, Flavor] = Field(default={})
+    flavors: dict[ObjectName, Flavor] = Field(default={})
     """ResourceFlavors, by name, in addition to those of node pools."""
-    topologies: dict[str, Topology] = Field(default={})
+    topologies: dict[ObjectName, Topology] = Field(default={})
     """Topologies, by name, in addition to those of node pools."""
-    cohorts: dict[str, Cohort] = Field(default={})
+    cohorts: dict[ObjectName, Cohort] = Field(default={})
     """Cohorts, by name: groups of queues that share quota."""
-    cluster_queues: dict[str, ClusterQueue] = Field(default={})
+    cluster_queues: dict[ObjectName, ClusterQueue] = Field(default={})
     """ClusterQueues, by name, with their quota."""
     local_queues: tuple[LocalQueue, ...] = ()
     """LocalQueues, in addition to those of tenants."""
-    priorities: dict[str, Priority] = Field(default={})
+    priorities: dict[ObjectName, Priority] = Field(default={})
     """WorkloadPriorityClasses, by name, for the label kueue.x-k8s.io/priority-class."""
-    admission_checks: dict[str, AdmissionCheck] = Field(default={})
+    admission_checks: dict[ObjectName, AdmissionCheck] = Field(default={})
     """AdmissionChecks, by name."""
     multi_kueue: MultiKueue = MultiKueue()
     """MultiKueue: this cluster sends jobs to other clusters, or runs the jobs of other clusters."""

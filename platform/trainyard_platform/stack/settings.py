@@ -21,7 +21,7 @@ from trainyard_policies import queues as policies_queues
 from trainyard_policies.settings import Policies
 
 from ..errors import PlatformError
-from . import accelerators, chart_values, operator_memory
+from . import accelerators, chart_values, operator_memory, quotas
 from . import node_pools as clouds
 from . import tenants as tenancy
 from .accelerators import Accelerator, AcceleratorKind
@@ -237,6 +237,7 @@ class StackSettings(StrictModel):
         yield from self._problems_of_memory()
         for problem in self.queues.problems(self.node_pools, fair_sharing=self.kueue.fair_sharing):
             yield f"queues.{problem}"
+        yield from quotas.problems(self.queues, self.node_pools)
         yield from self._local_queues_declared_twice()
         for part, artifact in _CHARTS.items():
             yield from chart_values.problems(artifact, getattr(self, part).values, f"{part}.values")
