@@ -19,7 +19,6 @@ from trainyard_platform.parts.operator import manifests as operator_manifests
 from trainyard_platform.parts.queues import manifests as queue_manifests
 from trainyard_platform.parts.tenants import manifests as tenant_manifests
 from trainyard_platform.stack.kueue import KueueController
-from trainyard_platform.stack.operator import EVERYWHERE
 from trainyard_platform.stack.settings import StackSettings
 from trainyard_platform.stack.tenants import Tenant
 
@@ -170,9 +169,8 @@ def _tenant_manifests(name: str, tenant: Tenant) -> Iterator[Manifest]:
 
 
 def _of_mpi(stack: StackSettings) -> Iterator[Manifest]:
-    """The binding that lets the operator keep the keys of MPI jobs in a namespace."""
-    namespaces = {*stack.operator.mpi_namespaces, *stack.tenants}
-    for namespace in sorted(namespaces) if EVERYWHERE not in namespaces else ():
+    """The binding that lets the operator keep the keys of MPI jobs in a namespace, or in `EVERYWHERE`."""
+    for namespace in sorted({*stack.operator.mpi_namespaces, *stack.tenants}):
         _, binding = operator_manifests.mpi(namespace)
         yield binding
 
@@ -235,7 +233,7 @@ def _touched(change: Change, job: Job) -> Touched | None:
         case "NodePool" if name in job.pools | job.flavors:
             return _by_pool(change, job)
         case "WorkloadPriorityClass" if job.priority_class == name:
-            return Touched(job, "the priority that it has had since it was created")
+            return _by_priority(change, job)
     return None
 
 
@@ -308,7 +306,8 @@ def _never_given(queue: Json, requests: Mapping[str, str]) -> str:
             for quota in flavor["resources"]
             if quota["name"] == resource
         ]
-        if not quotas or (queue.get("cohortName") and any("borrowingLimit" not in quota for quota in quotas)):
+        # Only a resource for which the queue has quota, be it 0, can be borrowed.
+        if quotas and queue.get("cohortName") and any("borrowingLimit" not in quota for quota in quotas):
             continue
         amounts = [quota.get(name) or 0 for quota in quotas for name in ("nominalQuota", "borrowingLimit")]
         most = sum(map(quantity.parse, amounts), quantity.ZERO)
@@ -329,14 +328,21 @@ def _by_local_queue(change: Change, job: Job) -> Touched:
         return Touched(job, "its queue, which stays with the namespace", rights)
     if change.verb is not Verb.REMOVED and (stopped := _by_stop_policy(change, job)) is not None:
         return stopped
-    if job.state is State.RUNNING:
-        return Touched(job, "its pods and its quota until it is evicted or ends")
     if change.verb is Verb.REMOVED:
+        if job.state is State.RUNNING:
+            return Touched(job, "its pods and its quota until it is evicted or ends")
         return Touched(job, "nothing", "its queue: it is no longer admitted")
-    queue = change.after["spec"]["clusterQueue"]
-    if queue == change.before["spec"]["clusterQueue"]:
-        return Touched(job, _waiting(job, _IN_QUEUE))
-    return Touched(job, f"its queue, which now belongs to ClusterQueue {queue}")
+    # Kueue refuses another ClusterQueue (`consequences`), and a new stop policy has been looked at above.
+    return Touched(job, "its pods and its quota" if job.state is State.RUNNING else _waiting(job, _IN_QUEUE))
+
+
+def _by_priority(change: Change, job: Job) -> Touched:
+    """Kueue copies a changed value into the Workloads that exist; without the class, they keep theirs."""
+    before, after = (part.get("value", 0) for part in (change.before, change.after))
+    if change.verb is not Verb.CHANGED or before == after:
+        return Touched(job, "its priority")
+    kept = "its pods and its quota" if job.state is State.RUNNING else "its TrainJob"
+    return Touched(job, kept, f"its priority of {before}: Kueue gives it the new one, {after}, at once")
 
 
 _OF_NODES: Final = (
@@ -347,11 +353,13 @@ _OF_NODES: Final = (
 
 
 def _by_pool(change: Change, job: Job) -> Touched:
-    provider = Provider(change.before["provider"])
-    fewer = change.verb is Verb.REMOVED or change.after.get("nodes", 0) < change.before["nodes"]
+    # A preview shows Karpenter's own NodePool, which names no provider.
+    provider = Provider(change.before.get("provider", Provider.KARPENTER))
+    if change.verb is Verb.LEFT:
+        return Touched(job, "its pods")
     if provider is Provider.EXISTING:
         return Touched(job, "its pods: the stack removes no nodes that it did not create")
-    if fewer or _ends_pods(change, provider):
+    if change.verb is Verb.REMOVED or _ends_pods(change, provider):
         return Touched(
             job, "its TrainJob", "pods on nodes that are removed; the JobSet's failure policy applies"
         )
@@ -359,16 +367,30 @@ def _by_pool(change: Change, job: Job) -> Touched:
 
 
 def _ends_pods(change: Change, provider: Provider) -> bool:
-    """Whether a pool gets other nodes, or its nodes a taint that ends pods without a toleration."""
+    """Whether a pool loses nodes or gets other ones, or its nodes a taint that ends pods.
+
+    Karpenter ends no node on which something runs, and gives taints only to new nodes.
+    """
+    if provider is Provider.KARPENTER:
+        return False
     if any(change.before.get(part) != change.after.get(part) for part in _OF_NODES):
         return True
     zones, new_zones = (frozenset(pool.get("zones") or ()) for pool in (change.before, change.after))
     # GKE adds zones to a pool that stays.
     if zones - new_zones if provider is Provider.GKE else zones != new_zones:
         return True
+    if _nodes(change.after, provider) < _nodes(change.before, provider):
+        return True
     taints = change.before.get("taints") or ()
     new_taints = [taint for taint in change.after.get("taints") or () if taint not in taints]
     return any(taint["effect"] == "NoExecute" for taint in new_taints)
+
+
+def _nodes(pool: Json, provider: Provider) -> int:
+    """The most nodes that a pool has; of a fixed pool of GKE, in each of its zones."""
+    nodes: int = pool["nodes"]
+    is_elastic = pool.get("minNodes") is not None and pool["minNodes"] < nodes
+    return nodes // len(pool["zones"]) if provider is Provider.GKE and not is_elastic else nodes
 
 
 def _flavors(queue: Json) -> frozenset[str]:

@@ -15,7 +15,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pydantic.alias_generators import to_camel
+
 from trainyard_api import names
+from trainyard_api.pools import NodePool, Provider
+from trainyard_platform.stack.node_pools import Eks
 from trainyard_platform.stack.settings import StackSettings
 
 from .rollout.events import Op, Step
@@ -28,6 +32,13 @@ HOLDING: Final = frozenset(
     }
 )
 """Kinds of objects with which jobs or quotas go."""
+_OF_NODE_GROUPS: Final = {
+    Provider.EKS: ("name", "node_role"),
+    Provider.GKE: ("project", "location", "name", "node_service_account"),
+    Provider.AKS: ("id", "subnet"),
+}
+"""Fields of a cloud's cluster that its node groups have from the start: a change recreates them."""
+_LOST: Final = ": the pods on them are lost"
 ALL: Final = "all"
 MOST_NAMED: Final = 5
 
@@ -74,6 +85,38 @@ def of_stack(name: str, before: StackSettings, after: StackSettings) -> Iterator
                 f"cluster.{field}: {old or 'none'} -> {new or 'none'} moves the stack, if that is another "
                 "cluster: what it has in the old one stays there, and nothing manages it"
             )
+    yield from _recreated_node_groups(before, after)
+
+
+def _recreated_node_groups(before: StackSettings, after: StackSettings) -> Iterator[str]:
+    """Changes of a cloud's cluster with which it recreates the nodes of pools that stay in the stack."""
+    for provider, fields in _OF_NODE_GROUPS.items():
+        clusters = [getattr(settings.cluster, provider) for settings in (before, after)]
+        pools = {
+            name: pool
+            for name, pool in after.node_pools.items()
+            if pool.provider is provider and name in before.node_pools
+        }
+        if None in clusters or not pools:
+            continue
+        for field in fields:
+            old, new = (getattr(cluster, field) for cluster in clusters)
+            if old != new:
+                change = f"cluster.{provider}.{to_camel(field)}: {old or 'none'} -> {new or 'none'}"
+                yield f"{change} recreates the nodes of {_listed(list(pools))}{_LOST}"
+        if provider is Provider.EKS:
+            moved = [
+                name
+                for name, pool in pools.items()
+                if len({_subnets(pool, cluster) for cluster in clusters}) > 1
+            ]
+            if moved:
+                yield f"cluster.eks.subnets: other subnets recreate the nodes of {_listed(moved)}{_LOST}"
+
+
+def _subnets(pool: NodePool, cluster: Eks) -> frozenset[str]:
+    """The subnets of a pool's nodes; a zone that has none is refused elsewhere."""
+    return frozenset(cluster.subnets.get(zone, "") for zone in pool.zones or cluster.subnets)
 
 
 def not_allowed(steps: Iterable[Step], allowed: Collection[str]) -> list[str]:

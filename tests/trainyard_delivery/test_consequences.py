@@ -66,7 +66,69 @@ CASES: dict[str, tuple[Change, list[str]]] = {
             "keys there; operator.mpiNamespaces allows it"
         ],
     ),
+    "MPI's keys are no longer kept everywhere": (
+        Change(MPI._replace(namespace="*"), Verb.REMOVED, bound("trainyard-operator-mpi"), {}),
+        [
+            "MPI jobs can no longer start in namespaces that neither tenants nor operator.mpiNamespaces name "
+            "(Blocked, Forbidden): the operator may not create their keys there; operator.mpiNamespaces "
+            "allows it"
+        ],
+    ),
     "MPI's keys in a new tenant": (Change(MPI, Verb.ADDED, {}, bound("trainyard-operator-mpi")), []),
+    "a queue is to move": (
+        Change(
+            Ref("LocalQueue", "vision", "default"),
+            Verb.CHANGED,
+            {"spec": {"clusterQueue": "a"}},
+            {"spec": {"clusterQueue": "b"}},
+        ),
+        [
+            "Kueue refuses this: nobody can change spec.clusterQueue of a LocalQueue. Give the queue another "
+            "name, or delete it when no job needs it"
+        ],
+    ),
+    "a queue is stopped": (
+        Change(
+            Ref("LocalQueue", "vision", "default"),
+            Verb.CHANGED,
+            {"spec": {"clusterQueue": "a"}},
+            {"spec": {"clusterQueue": "a", "stopPolicy": "Hold"}},
+        ),
+        [],
+    ),
+    "a flavor with a topology gets other labels": (
+        Change(
+            Ref("ResourceFlavor", "", "h100"),
+            Verb.CHANGED,
+            {"spec": {"nodeLabels": {"a": "b"}, "topologyName": "racks"}},
+            {"spec": {"nodeLabels": {"a": "c"}, "topologyName": "racks"}},
+        ),
+        [
+            "Kueue refuses this: nobody can change spec.nodeLabels of a ResourceFlavor with a topology. Give "
+            "the pool or the flavor another name"
+        ],
+    ),
+    "a flavor gets a topology": (
+        Change(
+            Ref("ResourceFlavor", "", "h100"),
+            Verb.CHANGED,
+            {"spec": {"nodeLabels": {"a": "b"}}},
+            {"spec": {"nodeLabels": {"a": "c"}, "topologyName": "racks"}},
+        ),
+        [],
+    ),
+    "a topology gets a level": (
+        Change(
+            Ref("Topology", "", "racks"),
+            Verb.CHANGED,
+            {"spec": {"levels": [{"nodeLabel": "rack"}]}},
+            {"spec": {"levels": [{"nodeLabel": "block"}, {"nodeLabel": "rack"}]}},
+        ),
+        [
+            "Kueue refuses this: nobody can change spec.levels of a Topology. Give the pool or the topology "
+            "another name"
+        ],
+    ),
     "another kind": (Change(Ref("ClusterQueue", "", "a"), Verb.REMOVED, {"spec": {}}, {}), []),
 }
 

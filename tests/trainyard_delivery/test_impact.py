@@ -93,6 +93,7 @@ def test_what_is_only_added_touches_nobody() -> None:
 
 RUNS_ON = "the runtime that it started with, whatever becomes of its pods"
 LEFT_ALONE = "the rights of its team, which can no longer see or stop it"
+LOWERED = "its priority of -1: Kueue gives it the new one, -2, at once"
 STOPPED = {"clusterQueues": {"team-a": {"resourceGroups": [CPU], "stopPolicy": "HoldAndDrain"}}}
 ANOTHER = {"clusterQueues": {name: {"resourceGroups": [CPU]} for name in ("team-a", "team-b")}}
 WITHOUT_KUEUE = asked(kueue={}, queues={}, tenants={}, nodePools={})
@@ -133,12 +134,12 @@ CASES: dict[str, tuple[dict[Ref, Any], str, list[Touched]]] = {
             Touched(WAITS, "its place in the queue"),
         ],
     ),
-    "a tenant's queue goes to another ClusterQueue": (
+    "a tenant's queue is to go to another ClusterQueue, which Kueue refuses": (
         asked(queues={**STACK["queues"], **ANOTHER}, tenants={"a": {"clusterQueue": "team-b"}}),
         "LocalQueue",
         [
-            Touched(JOB, "its pods and its quota until it is evicted or ends"),
-            Touched(WAITS, "its queue, which now belongs to ClusterQueue team-b"),
+            Touched(JOB, "its pods and its quota"),
+            Touched(WAITS, "its place in the queue"),
         ],
     ),
     "a tenant goes: its namespace stays, and its queue in it": (
@@ -191,9 +192,19 @@ CASES: dict[str, tuple[dict[Ref, Any], str, list[Touched]]] = {
         asked(queues={**STACK["queues"], "priorities": {"low": {"value": -2, "description": "Can wait."}}}),
         "WorkloadPriorityClass",
         [
-            Touched(JOB, "the priority that it has had since it was created"),
-            Touched(WAITS, "the priority that it has had since it was created"),
+            Touched(JOB, "its pods and its quota", LOWERED),
+            Touched(WAITS, "its TrainJob", LOWERED),
         ],
+    ),
+    "a priority gets another description": (
+        asked(queues={**STACK["queues"], "priorities": {"low": {"value": -1, "description": "By night."}}}),
+        "WorkloadPriorityClass",
+        [Touched(JOB, "its priority"), Touched(WAITS, "its priority")],
+    ),
+    "a priority goes: Kueue forgets no Workload's": (
+        asked(queues={**STACK["queues"], "priorities": {}}),
+        "WorkloadPriorityClass",
+        [Touched(JOB, "its priority"), Touched(WAITS, "its priority")],
     ),
 }
 
@@ -283,7 +294,11 @@ def test_nodes_of_a_cloud_that_are_made_anew_take_their_pods_with_them(changed: 
     ("provider", "changed", "is_lost"),
     [
         ("eks", {"zones": ["a", "b"]}, True),
-        ("gke", {"zones": ["a", "b"]}, False),
+        # Of two nodes in one zone, one goes.
+        ("gke", {"zones": ["a", "b"]}, True),
+        ("gke", {"zones": ["a", "b"], "nodes": 4}, False),
+        ("gke", {"zones": ["a", "b"], "minNodes": 0}, False),
+        ("karpenter", {"nodes": 1, "zones": ["b"], "capacityType": "spot"}, False),
         ("gke", {"zones": ["b"]}, True),
         ("gke", {"capacityType": "spot"}, True),
         ("gke", {"reservation": "r"}, True),
@@ -298,6 +313,32 @@ def test_a_pool_keeps_its_nodes_and_their_pods_where_its_cloud_changes_it_in_pla
     change = Change(Ref("NodePool", "", "gpu"), Verb.CHANGED, before, {**before, **changed})
     lost = Touched(JOB, "its TrainJob", "pods on nodes that are removed; the JobSet's failure policy applies")
     assert impact.touched(change, [JOB]) == (lost if is_lost else Touched(JOB, "its pods"),)
+
+
+def test_a_pool_of_karpenter_is_known_in_a_preview_too() -> None:
+    limits = {"spec": {"limits": {"nodes": "2"}}}
+    ref = Ref("NodePool", "", "gpu")
+    effects = {
+        verb: impact.touched(Change(ref, verb, limits, after), [JOB])
+        for verb, after in ((Verb.CHANGED, {"spec": {"limits": {"nodes": "1"}}}), (Verb.REMOVED, {}))
+    }
+    lost = "pods on nodes that are removed; the JobSet's failure policy applies"
+    assert effects == {
+        Verb.CHANGED: (Touched(JOB, "its pods"),),
+        Verb.REMOVED: (Touched(JOB, "its TrainJob", lost),),
+    }
+
+
+def test_a_job_that_waits_for_what_its_queue_no_longer_has_never_starts() -> None:
+    change = only(impact.changes(asked(), asked(nodePools={"gpu": {**POOL, "quota": []}})), "ClusterQueue")
+    waits = replace(WAITS, requests={"cpu": "4", "nvidia-h100": "0", "nvidia.com/gpu": "8"})
+    assert impact.touched(change, [waits]) == (
+        Touched(
+            waits,
+            "its place in the queue",
+            "its start: it asks for 8 of nvidia.com/gpu, and the queue has 0 at most",
+        ),
+    )
 
 
 def of_queue(**more: Any) -> dict[Ref, Any]:
@@ -392,8 +433,8 @@ def test_who_has_rights_in_a_tenants_namespace_is_asked_for_and_goes_with_the_te
 
 @pytest.mark.parametrize(
     ("namespaces", "bound"),
-    [([], {"a"}), (["b", "a"], {"a", "b"}), (["*"], set())],
-    ids=["of tenants", "and of others", "everywhere, by a role of the whole cluster"],
+    [([], {"a"}), (["b", "a"], {"a", "b"}), (["*"], {"a", "*"})],
+    ids=["of tenants", "and of others", "everywhere"],
 )
 def test_where_mpi_jobs_may_run_is_asked_for(namespaces: list[str], bound: set[str]) -> None:
     found = asked(operator={**STACK["operator"], "mpiNamespaces": namespaces})

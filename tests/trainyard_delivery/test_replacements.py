@@ -18,6 +18,9 @@ MOVED = (
 )
 
 
+OTHER_SUBNETS = "cluster.eks.subnets: other subnets recreate the nodes of {}: the pods on them are lost"
+
+
 def stack(**cluster: Any) -> settings.StackSettings:
     operator = {"image": "example.com/operator:1"}
     return settings.of({"operator": operator, "cluster": cluster}, "lab")
@@ -38,6 +41,43 @@ def test_what_a_change_of_the_stack_file_does_to_the_whole_stack(
     before: dict[str, Any], after: dict[str, Any], sentences: list[str]
 ) -> None:
     assert list(replacements.of_stack("lab", stack(**before), stack(**after))) == sentences
+
+
+EKS = {
+    "name": "c",
+    "region": "eu-west-1",
+    "nodeRole": "arn:aws:iam::123456789012:role/nodes",
+    "subnets": {"a": "subnet-a", "b": "subnet-b"},
+}
+LOST = ": the pods on them are lost"
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentences"),
+    [
+        ({"securityGroups": ["sg-1"]}, []),
+        ({"name": "d"}, ["cluster.eks.name: c -> d recreates the nodes of everywhere, in-a" + LOST]),
+        ({"subnets": {"a": "subnet-a", "b": "subnet-c"}}, [OTHER_SUBNETS.format("everywhere")]),
+        (
+            {"subnets": {"a": "subnet-a", "b": "subnet-b", "c": "subnet-c"}},
+            [OTHER_SUBNETS.format("everywhere")],
+        ),
+        ({"subnets": {"a": "subnet-x", "b": "subnet-b"}}, [OTHER_SUBNETS.format("everywhere, in-a")]),
+    ],
+    ids=["nothing of nodes", "another cluster", "another subnet", "a further zone", "of a zone"],
+)
+def test_what_a_change_of_a_clouds_cluster_does_to_the_nodes_of_its_pools(
+    changed: dict[str, Any], sentences: list[str]
+) -> None:
+    machine = {"cpu": "4", "memory": "8Gi", "type": "m5.xlarge"}
+    pool = {"provider": "eks", "nodes": 2, "machine": machine}
+    pools = {"everywhere": pool, "in-a": {**pool, "zones": ["a"]}}
+    operator = {"image": "example.com/operator:1"}
+    before, after = (
+        settings.of({"operator": operator, "nodePools": pools, "cluster": {"eks": cluster}}, "lab")
+        for cluster in (EKS, {**EKS, **changed})
+    )
+    assert list(replacements.of_stack("lab", before, after)) == sentences
 
 
 def manifest(kind: str, name: str, version: str = "v1beta2") -> dict[str, Any]:

@@ -119,6 +119,18 @@ def test_a_step_is_named_as_users_know_the_object() -> None:
     assert Step(group, Op.DELETE, {"clusterName": "c"}, {}).name == "NodeGroup gpu"
 
 
+@pytest.mark.parametrize("op", [Op.REPLACE, Op.DELETE])
+def test_a_pool_whose_node_group_goes_loses_its_nodes(op: Op) -> None:
+    group = "urn:pulumi:prod::trainyard::trainyard:platform:EksPool$aws:eks/nodeGroup:NodeGroup::gpu"
+    inputs = {"clusterName": "c"}
+    assert words.change(Step(group, op, inputs, inputs if op is Op.REPLACE else {})) == impact.Change(
+        impact.Ref("NodePool", "", "gpu"), impact.Verb.REMOVED, {"provider": "eks"}, {}
+    )
+    template = group.replace("eks/nodeGroup:NodeGroup", "ec2/launchTemplate:LaunchTemplate")
+    assert words.change(Step(template, op, inputs, {})) is None
+    assert words.change(Step(group, Op.UPDATE, inputs, inputs)) is None
+
+
 # --- words ------------------------------------------------------------------
 
 

@@ -46,7 +46,10 @@ from .rollout_pulumi import Plan, Teller, few_checkpoints, pulumi, target
 
 REFUSED: Final = 1
 _TOUCHING: Final = frozenset(
-    {"ClusterTrainingRuntime", "ClusterQueue", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass"}
+    {
+        *("ClusterQueue", "ClusterTrainingRuntime", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass"),
+        impact.NODE_POOL,
+    }
 )
 """Kinds of the stack's objects that TrainJobs depend on."""
 _TRIES: Final = 3

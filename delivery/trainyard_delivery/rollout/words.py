@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from trainyard_api.json_types import JsonValue
+from trainyard_api.pools import Provider
 from trainyard_platform.objects.annotations import KEPT
 
 from .. import consequences, impact, shown
@@ -45,6 +46,12 @@ _LONGEST: Final = 120
 _PULUMIS: Final = "pulumi.com/"
 _ROLLED: Final = ("Deployment", "DaemonSet", "StatefulSet")
 _SECRET: Final = ("data", "stringData")
+_NODE_GROUPS: Final = {
+    "aws:eks/nodeGroup:NodeGroup": Provider.EKS,
+    "gcp:container/nodePool:NodePool": Provider.GKE,
+    "azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool": Provider.AKS,
+}
+"""Pulumi's types of what has a pool's nodes in a cloud. Its name is the pool's."""
 _UNANSWERED: Final = "failed calling webhook"
 """The API server's words for a webhook that does not answer. One that refuses has others."""
 _FAILED: Final = "update failed"
@@ -178,15 +185,27 @@ def _flat(text: str) -> str:
 
 def change(step: Step) -> impact.Change | None:
     """The change in `impact`'s terms; None for steps that TrainJobs do not depend on."""
+    if step.ref is None:
+        return _of_node_group(step)
     verb = {
         Op.UPDATE: impact.Verb.CHANGED,
         Op.DELETE: impact.Verb.REMOVED,
         Op.LEAVE: impact.Verb.LEFT,
     }.get(step.op)
-    if step.ref is None or verb is None:
+    if verb is None:
         return None
     ref = impact.Ref(step.ref.kind, step.ref.namespace, step.ref.name)
     return impact.Change(ref, verb, step.before, step.after)
+
+
+def _of_node_group(step: Step) -> impact.Change | None:
+    """The loss of a pool's nodes in a cloud, which deletes them also before it creates others."""
+    kind, name = step.urn.split("::")[-2:]
+    provider = _NODE_GROUPS.get(kind.rpartition("$")[2])
+    if provider is None or step.op not in (Op.DELETE, Op.REPLACE):
+        return None
+    ref = impact.Ref(impact.NODE_POOL, "", name)
+    return impact.Change(ref, impact.Verb.REMOVED, {"provider": provider}, {})
 
 
 def _means(step: Step) -> Iterator[str]:

@@ -94,7 +94,10 @@ class Operator(pulumi.ComponentResource):
             upstream = manifests.granted(rbac.UPSTREAM, names.KUBEFLOW_NAMESPACE)
             yield from _declared(upstream, inside, f"{names.OPERATOR}-kubeflow")
         for name, rules, namespaces in inside_others:
-            for namespace in dict.fromkeys((*namespaces, *tenants)) if EVERYWHERE not in namespaces else ():
+            # Tenants' roles stay beside the rights everywhere: without these, nothing changes for them.
+            for namespace in dict.fromkeys((*namespaces, *tenants)):
+                if namespace == EVERYWHERE:
+                    continue
                 # A namespace that is not a tenant's exists before the platform.
                 before = [tenants[namespace]] if namespace in tenants else []
                 options = pulumi.ResourceOptions(parent=self, depends_on=before)
