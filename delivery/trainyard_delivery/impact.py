@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from trainyard_api import names, quantity
+from trainyard_api import capacity, names, quantity
 from trainyard_api.json_types import Json, Manifest
 from trainyard_api.pools import Provider
 from trainyard_platform.catalog.files import Runtime
@@ -208,20 +208,42 @@ def _is_left(ref: Ref, before: Mapping[Ref, Json], after: Mapping[Ref, Json]) ->
     return namespace in before and namespace not in after
 
 
-def touched(change: Change, jobs: Sequence[Job]) -> tuple[Touched, ...]:
-    """The TrainJobs that a change affects; an addition affects none."""
+def touched(change: Change, jobs: Sequence[Job], after: Mapping[Ref, Json]) -> tuple[Touched, ...]:
+    """The TrainJobs that a change affects; an addition affects none.
+
+    Args:
+        change: The change.
+        jobs: All TrainJobs that have not ended.
+        after: What the stack asks for after all changes, at least its ClusterQueues and Cohorts.
+    """
     if change.verb is Verb.ADDED:
         return ()
-    return tuple(effect for job in jobs if (effect := _touched(change, job)) is not None)
+    queues = _capacity(after)
+    return tuple(effect for job in jobs if (effect := _touched(change, job, queues)) is not None)
 
 
-def _touched(change: Change, job: Job) -> Touched | None:
+def _capacity(objects: Mapping[Ref, Json]) -> capacity.Queues:
+    cluster_queues, cohorts = (
+        [
+            capacity.pool({**manifest, "metadata": {"name": ref.name}})
+            for ref, manifest in objects.items()
+            if ref.kind == kind
+        ]
+        for kind in ("ClusterQueue", "Cohort")
+    )
+    return capacity.Queues({}, cluster_queues, cohorts)
+
+
+def _touched(change: Change, job: Job, queues: capacity.Queues) -> Touched | None:
     kind, _, name = change.ref
     match kind:
         case names.CLUSTER_TRAINING_RUNTIME if job.runtime == change.ref:
             return _by_runtime(change, job)
         case "ClusterQueue" if job.cluster_queue == name:
-            return _by_queue(change, job)
+            return _by_queue(change, job, queues)
+        case "ClusterQueue" | "Cohort":
+            shortage = _never_given(queues.cluster.get(job.cluster_queue), queues, job.requests)
+            return Touched(job, _waiting(job, _IN_QUEUE), f"its start: {shortage}") if shortage else None
         case "LocalQueue" if (job.namespace, job.local_queue) == change.ref[1:]:
             return _by_local_queue(change, job)
         case "Kueue" if job.local_queue and change.before.get("hold") != change.after.get("hold"):
@@ -260,7 +282,7 @@ def _waiting(job: Job, place: str) -> str:
     return place if job.state is State.QUEUED else "its TrainJob"
 
 
-def _by_queue(change: Change, job: Job) -> Touched:
+def _by_queue(change: Change, job: Job, queues: capacity.Queues) -> Touched:
     if change.verb is Verb.REMOVED:
         if job.state is State.RUNNING:
             return Touched(job, "its pods and its quota: Kueue holds the queue until it ends")
@@ -278,7 +300,7 @@ def _by_queue(change: Change, job: Job) -> Touched:
             way_back = f"the way back: once evicted it is not admitted to {', '.join(lost_flavors)} again"
             return Touched(job, "its pods and its quota until it is evicted or ends", way_back)
         return Touched(job, "its pods and its quota; more than the queue's own share may be taken back")
-    if shortage := _never_given(change.after.get("spec", {}), job.requests):
+    if shortage := _never_given(queues.cluster.get(change.ref.name), queues, job.requests):
         return Touched(job, _waiting(job, _IN_QUEUE), f"its start: {shortage}")
     loss = f"flavor {', '.join(sorted(removed_flavors))}" if removed_flavors else ""
     return Touched(job, _waiting(job, _IN_QUEUE), loss)
@@ -296,23 +318,17 @@ def _by_stop_policy(change: Change, job: Job) -> Touched | None:
     return None
 
 
-def _never_given(queue: Json, requests: Mapping[str, str]) -> str:
-    """Requests that a queue can never satisfy; empty if this depends on borrowed quota."""
+def _never_given(queue: capacity.Pool | None, queues: capacity.Queues, requests: Mapping[str, str]) -> str:
+    """The request that a queue can never satisfy, also with all that its cohorts lend; empty: it can."""
+    if queue is None:
+        return ""
     for resource, request in sorted(requests.items()):
-        quotas = [
-            quota
-            for group in queue.get("resourceGroups", ())
-            for flavor in group["flavors"]
-            for quota in flavor["resources"]
-            if quota["name"] == resource
-        ]
-        # Only a resource for which the queue has quota, be it 0, can be borrowed.
-        if quotas and queue.get("cohortName") and any("borrowingLimit" not in quota for quota in quotas):
-            continue
-        amounts = [quota.get(name) or 0 for quota in quotas for name in ("nominalQuota", "borrowingLimit")]
-        most = sum(map(quantity.parse, amounts), quantity.ZERO)
-        if quantity.parse(request).nano > most.nano:
-            return f"it asks for {request} of {resource}, and the queue has {most} at most"
+        groups = [group for group in queue.groups if resource in group.resources]
+        amounts = [queues.most(queue, (flavor, resource)) for group in groups for flavor in group.flavors]
+        needed, most = quantity.parse(request), sum(filter(None, amounts))
+        if None not in amounts and needed.nano > most:
+            has = quantity.Quantity(most, needed.notation)
+            return f"it asks for {request} of {resource}, and the queue has {has} at most"
     return ""
 
 

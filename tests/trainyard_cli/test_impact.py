@@ -96,7 +96,7 @@ def test_the_text_says_what_has_changed_and_of_each_job_what_it_keeps_and_loses(
     runs = Job("team-a", "llama", State.RUNNING, RUNTIME, started=True)
     seen = Seen([runs, waits], {"jobsets.jobset.x-k8s.io": "you are not allowed to list them"})
     value = command.document(
-        "prod", "main", (change, team), seen, ["api"], advice=["nodePools.gpu: of no use"]
+        "prod", "main", (change, team), seen, ["api"], after={}, advice=["nodePools.gpu: of no use"]
     )
     assert command.as_text(value) == (
         "prod: 2 objects of its runtimes, queues, pools and tenants changed since main, "

@@ -1,5 +1,6 @@
 """What a change of a stack does to TrainJobs: which objects differ, and what each job keeps and loses."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -63,6 +64,11 @@ def only(changes: tuple[Change, ...], kind: str) -> Change:
     return change
 
 
+def touched(change: Change, jobs: Sequence[Job], after: Mapping[Ref, Any] | None = None) -> Sequence[Touched]:
+    """Of a stack whose other queues and cohorts, where none are given, have no part in it."""
+    return impact.touched(change, jobs, after or {change.ref: change.after})
+
+
 def test_nothing_differs_from_itself() -> None:
     assert impact.changes(asked(), asked()) == ()
 
@@ -88,7 +94,7 @@ def test_a_pool_that_goes_takes_its_flavor_and_its_quota_with_it() -> None:
 
 def test_what_is_only_added_touches_nobody() -> None:
     [change] = impact.changes(asked(), asked(runtime(), runtime("new")))
-    assert (change.verb, impact.touched(change, [JOB, WAITS])) == (Verb.ADDED, ())
+    assert (change.verb, touched(change, [JOB, WAITS])) == (Verb.ADDED, ())
 
 
 RUNS_ON = "the runtime that it started with, whatever becomes of its pods"
@@ -209,37 +215,68 @@ CASES: dict[str, tuple[dict[Ref, Any], str, list[Touched]]] = {
 }
 
 
+def queues(team_a: dict[str, str], team_b: dict[str, str] | None = None, **cohort: Any) -> dict[Ref, Any]:
+    """A stack with two queues of CPUs, in a cohort or each alone, and without pools."""
+    cluster_queues = {
+        name: {
+            "resourceGroups": [{"flavors": [{"name": "cpu", "resources": {"cpu": quota}}]}],
+            **({"cohort": "all"} if cohort else {}),
+        }
+        for name, quota in (("team-a", team_a), ("team-b", team_b or {"nominal": "0"}))
+    }
+    cohorts = {"cohorts": {"all": cohort}} if cohort else {}
+    return asked(queues={**STACK["queues"], **cohorts, "clusterQueues": cluster_queues}, nodePools={})
+
+
+ALONE = {"fairWeight": None}
+OF_ITS_OWN = {"resourceGroups": [{"flavors": [{"name": "cpu", "resources": {"cpu": {"nominal": "1"}}}]}]}
+
+
 @pytest.mark.parametrize(
-    ("quota", "cohort", "loses"),
+    ("after", "changed", "most"),
     [
-        ({"nominal": "2"}, {}, "its start: it asks for 4 of cpu, and the queue has 2 at most"),
-        ({"nominal": "4"}, {}, ""),
-        ({"nominal": "2"}, {"cohort": "all"}, ""),
-        (
-            {"nominal": "2", "borrowingLimit": "1"},
-            {"cohort": "all"},
-            "its start: it asks for 4 of cpu, and the queue has 3 at most",
-        ),
+        (queues({"nominal": "2"}), "team-a", 2),
+        (queues({"nominal": "4"}), "team-a", None),
+        (queues({"nominal": "2"}, {"nominal": "1"}, **ALONE), "team-a", 3),
+        (queues({"nominal": "2"}, {"nominal": "2"}, **ALONE), "team-a", None),
+        (queues({"nominal": "2", "borrowingLimit": "1"}, {"nominal": "2"}, **ALONE), "team-a", 3),
+        (queues({"nominal": "2"}, {"nominal": "2", "lendingLimit": "1"}, **ALONE), "team-a", 3),
+        (queues({"nominal": "2"}, {"nominal": "1"}, **OF_ITS_OWN), "team-a", None),
+        (queues({"nominal": "2"}, {"nominal": "1"}, **ALONE), "team-b", 3),
+        (queues({"nominal": "2"}, {"nominal": "0"}, **OF_ITS_OWN), "all", 3),
+        (queues({"nominal": "2"}, {"nominal": "1"}, **OF_ITS_OWN), "all", None),
+    ],
+    ids=[
+        "its own is too little",
+        "its own is enough",
+        "with all that others lend it is too little",
+        "with what others lend it is enough",
+        "it may not borrow so much",
+        "others do not lend so much",
+        "the cohort has some of its own",
+        "another queue lends less",
+        "the cohort has less",
+        "the cohort has enough",
     ],
 )
 def test_a_quota_that_becomes_too_small_for_a_job_that_waits_is_told(
-    quota: dict[str, str], cohort: dict[str, str], loses: str
+    after: dict[Ref, Any], changed: str, most: int | None
 ) -> None:
-    group = {"flavors": [{"name": "cpu", "resources": {"cpu": quota}}]}
-    queues = {**STACK["queues"], "clusterQueues": {"team-a": {"resourceGroups": [group], **cohort}}}
-    queues["cohorts"] = {"all": {}}
-    change = only(impact.changes(asked(), asked(queues=queues, nodePools={})), "ClusterQueue")
+    kind = "Cohort" if changed == "all" else "ClusterQueue"
     waits = replace(WAITS, requests={"cpu": "4"})
-    assert impact.touched(change, [waits])[0].loses.replace("flavor gpu", "") == loses
+    change = Change(Ref(kind, "", changed), Verb.CHANGED, {}, after[Ref(kind, "", changed)])
+    shortage = f"its start: it asks for 4 of cpu, and the queue has {most} at most"
+    kept = Touched(waits, "its place in the queue", shortage if most else "")
+    assert touched(change, [waits], after) == ((kept,) if most or changed == "team-a" else ())
 
 
 def test_where_the_queue_holds_trainjobs_a_changed_runtime_starts_what_runs_anew() -> None:
     held = replace(JOB, held_by_kueue=True)
     change = only(impact.changes(asked(), asked(runtime(image="b"))), "ClusterTrainingRuntime")
     loses = "its pods: Kueue stops them at its next event, and restarts it"
-    assert impact.touched(change, [held]) == (Touched(held, "its TrainJob", loses),)
+    assert touched(change, [held]) == (Touched(held, "its TrainJob", loses),)
     waits = replace(WAITS, held_by_kueue=True)
-    assert impact.touched(change, [waits]) == (
+    assert touched(change, [waits]) == (
         Touched(waits, "its place", "the runtime as it was: its pods will be built from the changed one"),
     )
 
@@ -250,7 +287,7 @@ def test_what_a_trainjob_keeps_and_loses(case: str) -> None:
     changes = impact.changes(asked(), after)
     chosen = [one for one in changes if one.ref.kind == kind and one.verb is not Verb.ADDED]
     assert len(chosen) == 1, changes
-    assert list(impact.touched(chosen[0], [JOB, WAITS, OTHER, GANG, GANG_WAITS])) == expected
+    assert list(touched(chosen[0], [JOB, WAITS, OTHER, GANG, GANG_WAITS])) == expected
 
 
 @pytest.mark.parametrize(
@@ -269,8 +306,8 @@ def test_a_job_that_somebody_has_suspended_has_no_place_in_a_queue_to_keep(case:
     [chosen] = [
         one for one in impact.changes(asked(), after) if one.ref.kind == kind and one.verb is not Verb.ADDED
     ]
-    [touched] = impact.touched(chosen, [held])
-    assert touched.keeps == "its TrainJob"
+    [effect] = touched(chosen, [held])
+    assert effect.keeps == "its TrainJob"
 
 
 @pytest.mark.parametrize(
@@ -285,7 +322,7 @@ def test_nodes_of_a_cloud_that_are_made_anew_take_their_pods_with_them(changed: 
     pool = {**POOL, "provider": "gke", "zones": ["europe-west4-a"], "machine": machine}
     before = asked(cluster=cluster, nodePools={"gpu": pool})
     after = asked(cluster=cluster, nodePools={"gpu": {**pool, **changed}})
-    assert list(impact.touched(only(impact.changes(before, after), "NodePool"), [JOB])) == [
+    assert list(touched(only(impact.changes(before, after), "NodePool"), [JOB])) == [
         Touched(JOB, "its TrainJob", "pods on nodes that are removed; the JobSet's failure policy applies")
     ]
 
@@ -312,14 +349,14 @@ def test_a_pool_keeps_its_nodes_and_their_pods_where_its_cloud_changes_it_in_pla
     before = {"provider": provider, "nodes": 2, "zones": ["a"], "capacityType": "on-demand", "taints": []}
     change = Change(Ref("NodePool", "", "gpu"), Verb.CHANGED, before, {**before, **changed})
     lost = Touched(JOB, "its TrainJob", "pods on nodes that are removed; the JobSet's failure policy applies")
-    assert impact.touched(change, [JOB]) == (lost if is_lost else Touched(JOB, "its pods"),)
+    assert touched(change, [JOB]) == (lost if is_lost else Touched(JOB, "its pods"),)
 
 
 def test_a_pool_of_karpenter_is_known_in_a_preview_too() -> None:
     limits = {"spec": {"limits": {"nodes": "2"}}}
     ref = Ref("NodePool", "", "gpu")
     effects = {
-        verb: impact.touched(Change(ref, verb, limits, after), [JOB])
+        verb: touched(Change(ref, verb, limits, after), [JOB])
         for verb, after in ((Verb.CHANGED, {"spec": {"limits": {"nodes": "1"}}}), (Verb.REMOVED, {}))
     }
     lost = "pods on nodes that are removed; the JobSet's failure policy applies"
@@ -332,7 +369,7 @@ def test_a_pool_of_karpenter_is_known_in_a_preview_too() -> None:
 def test_a_job_that_waits_for_what_its_queue_no_longer_has_never_starts() -> None:
     change = only(impact.changes(asked(), asked(nodePools={"gpu": {**POOL, "quota": []}})), "ClusterQueue")
     waits = replace(WAITS, requests={"cpu": "4", "nvidia-h100": "0", "nvidia.com/gpu": "8"})
-    assert impact.touched(change, [waits]) == (
+    assert touched(change, [waits]) == (
         Touched(
             waits,
             "its place in the queue",
@@ -351,9 +388,7 @@ def test_a_queue_in_a_namespace_that_is_no_tenants_goes_with_its_entry() -> None
     change = only(impact.changes(of_queue(), asked()), "LocalQueue")
     waits = replace(WAITS, namespace="research")
     assert change.verb is Verb.REMOVED
-    assert impact.touched(change, [waits]) == (
-        Touched(waits, "nothing", "its queue: it is no longer admitted"),
-    )
+    assert touched(change, [waits]) == (Touched(waits, "nothing", "its queue: it is no longer admitted"),)
 
 
 @pytest.mark.parametrize(
@@ -368,12 +403,12 @@ def test_a_localqueue_that_is_stopped_stops_its_jobs_like_a_clusterqueue(
 ) -> None:
     change = only(impact.changes(of_queue(), of_queue(stopPolicy=policy)), "LocalQueue")
     runs, waits = (replace(job, namespace="research") for job in (JOB, WAITS))
-    assert impact.touched(change, [runs, waits]) == (
+    assert touched(change, [runs, waits]) == (
         Touched(runs, keeps, loses),
         Touched(waits, "its place in the queue"),
     )
     change = only(impact.changes(of_queue(stopPolicy=policy), of_queue()), "LocalQueue")
-    assert impact.touched(change, [waits]) == (Touched(waits, "its place in the queue"),)
+    assert touched(change, [waits]) == (Touched(waits, "its place in the queue"),)
 
 
 def test_what_of_a_tenant_that_goes_stays_is_not_called_removed() -> None:
@@ -408,7 +443,7 @@ def test_queues_of_a_kueue_that_the_platform_did_not_install_are_removed_without
 def test_a_trainjob_that_a_queue_holds_never_starts_without_kueue() -> None:
     change = only(impact.changes(asked(), WITHOUT_KUEUE), "ClusterQueue")
     held = replace(WAITS, held_by_kueue=True)
-    assert impact.touched(change, [held]) == (
+    assert touched(change, [held]) == (
         Touched(held, "its TrainJob", "its queue: without Kueue, it never starts"),
     )
 
@@ -416,7 +451,7 @@ def test_a_trainjob_that_a_queue_holds_never_starts_without_kueue() -> None:
 def test_another_controller_of_the_same_queues_touches_nobody() -> None:
     kind = {"enabled": True, "integrations": ["jobset.x-k8s.io/jobset"]}
     before, after = asked(kueue=kind), asked(kueue={**kind, "controller": "existing"})
-    assert impact.touched(only(impact.changes(before, after), "Kueue"), [JOB, WAITS]) == ()
+    assert touched(only(impact.changes(before, after), "Kueue"), [JOB, WAITS]) == ()
 
 
 def test_who_has_rights_in_a_tenants_namespace_is_asked_for_and_goes_with_the_tenant() -> None:
@@ -447,6 +482,6 @@ def test_nodes_that_are_not_the_stacks_stay() -> None:
     shipped = {"nvidia": {"devicePlugin": "shipped"}}
     before = asked(nodePools=existing, accelerators=shipped)
     change = only(impact.changes(before, asked(nodePools={}, accelerators=shipped)), "NodePool")
-    assert impact.touched(change, [JOB]) == (
+    assert touched(change, [JOB]) == (
         Touched(JOB, "its pods: the stack removes no nodes that it did not create"),
     )

@@ -167,7 +167,7 @@ def test_a_preview_says_of_each_object_what_changes_and_what_that_does_to_jobs()
     ]
     change = words.change(steps[2])
     assert change is not None
-    effects = {URN: impact.touched(change, [job])}
+    effects = {URN: impact.touched(change, [job], words.after(steps))}
     assert list(words.details(steps, effects)) == [
         "± Job x/once: deleted, and recreated",
         "    spec: 1 -> 2",

@@ -11,12 +11,12 @@ from tests.support.controller_scene import JOB, JOBSET, KEY, Scene, scene
 from tests.support.core_values import replicated_job, runtime, trainjob
 from tests.support.fake_api import run, status
 from trainyard_api import quantity
+from trainyard_api.capacity import Group, Pool, Queues, Quota
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.admit.validation import Answer, validate
 from trainyard_operator.core.build import plugins
 from trainyard_operator.core.build.info import Settings
 from trainyard_operator.core.decide import quota
-from trainyard_operator.core.decide.quota import Group, Pool, Queues, Quota
 from trainyard_operator.core.model import Cause
 
 QUEUE = "kueue.x-k8s.io/queue-name"

@@ -13,8 +13,8 @@ from enum import IntEnum
 from typing import Final
 
 from trainyard_api import pools
+from trainyard_api.capacity import Group
 from trainyard_api.pools import TaintEffect
-from trainyard_operator.core.decide.quota import Group
 
 from .model import Flavor, Holder, Job, Key, PodSet, Queue, Rules, Short
 from .preemption import targets

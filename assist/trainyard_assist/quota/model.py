@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from trainyard_api.capacity import FlavorResource, Group, Quota
 from trainyard_api.json_types import Json
 from trainyard_api.pools import Taint
-from trainyard_operator.core.decide.quota import FlavorResource, Group, Quota
 
 Key = FlavorResource
 Amounts = Mapping[Key, int]

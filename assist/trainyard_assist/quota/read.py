@@ -8,11 +8,11 @@ from contextlib import suppress
 from typing import Any, Final
 
 from trainyard_api import quantity
+from trainyard_api.capacity import Group, Quota
 from trainyard_api.json_types import Json
 from trainyard_api.pools import Taint, TaintEffect
 from trainyard_operator.core.build import templates
 from trainyard_operator.core.build.resources import pod_requests
-from trainyard_operator.core.decide.quota import Group, Quota
 
 from ..explain import queue_place, read
 from .model import (

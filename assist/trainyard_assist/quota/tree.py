@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from trainyard_operator.core.decide.quota import Pool, Queues, Quota
+from trainyard_api.capacity import Pool, Queues, Quota
 
 from .model import Amounts, Cohort, Key, Queue
 

@@ -68,7 +68,8 @@ def run(
             seen = asyncio.run(_look(credentials, changes))
         except ApiError as error:
             raise UserError(clean(f"{credentials.source}: {error}")) from error
-    value = document(stack, since, changes, seen, also, advice=new_advice(before.settings, after.settings))
+    advice = new_advice(before.settings, after.settings)
+    value = document(stack, since, changes, seen, also, after=after.objects, advice=advice)
     if output is Output.JSON:
         write_json(value, out)
     else:
@@ -116,6 +117,7 @@ def document(
     seen: Seen,
     also: list[str],
     *,
+    after: Mapping[core.Ref, Mapping[str, Any]],
     advice: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The answer as JSON values, in the format that docs/gitops.md describes."""
@@ -138,7 +140,7 @@ def document(
                         "keeps": touched.keeps,
                         "loses": touched.loses,
                     }
-                    for touched in core.touched(change, seen.jobs)
+                    for touched in core.touched(change, seen.jobs, after)
                 ],
             }
             for change in changes

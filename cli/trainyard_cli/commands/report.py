@@ -121,7 +121,7 @@ def _stack(name: str, since: str, results: Path | None, today: date) -> Stack:
         stack = replace(stack, replaced=tuple(of_stack(name, before.settings, after.settings)))
     stack = replace(
         stack,
-        changes=impact.document(name, since, changes_of_objects, Seen(), [])["changes"],
+        changes=impact.document(name, since, changes_of_objects, Seen(), [], after=after.objects)["changes"],
         settings=fields,
     )
     return _with_jobs(stack, results) if changes_of_objects else stack

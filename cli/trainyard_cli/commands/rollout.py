@@ -47,8 +47,8 @@ from .rollout_pulumi import Plan, Teller, few_checkpoints, pulumi, target
 REFUSED: Final = 1
 _TOUCHING: Final = frozenset(
     {
-        *("ClusterQueue", "ClusterTrainingRuntime", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass"),
-        impact.NODE_POOL,
+        *("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass"),
+        *("ClusterTrainingRuntime", impact.NODE_POOL),
     }
 )
 """Kinds of the stack's objects that TrainJobs depend on."""
@@ -303,7 +303,9 @@ def _effects(
         workloads = asyncio.run(seen())
     except (CredentialsError, ApiError, PlatformError) as error:
         return {}, {"the TrainJobs": str(error)}
-    return {urn: impact.touched(change, workloads.jobs) for urn, change in changes.items()}, workloads.unseen
+    after = words.after(steps)
+    effects = {urn: impact.touched(change, workloads.jobs, after) for urn, change in changes.items()}
+    return effects, workloads.unseen
 
 
 def _deleted_with(stack: str) -> Mapping[str, str]:

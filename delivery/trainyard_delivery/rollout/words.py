@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from trainyard_api.json_types import JsonValue
+from trainyard_api.json_types import Json, JsonValue
 from trainyard_api.pools import Provider
 from trainyard_platform.objects.annotations import KEPT
 
@@ -196,6 +196,15 @@ def change(step: Step) -> impact.Change | None:
         return None
     ref = impact.Ref(step.ref.kind, step.ref.namespace, step.ref.name)
     return impact.Change(ref, verb, step.before, step.after)
+
+
+def after(steps: Iterable[Step]) -> dict[impact.Ref, Json]:
+    """The objects of the stack after its update, in `impact`'s terms."""
+    return {
+        impact.Ref(step.ref.kind, step.ref.namespace, step.ref.name): step.after
+        for step in steps
+        if step.ref is not None and step.op not in (Op.DELETE, Op.LEAVE)
+    }
 
 
 def _of_node_group(step: Step) -> impact.Change | None:

@@ -30,7 +30,7 @@ from typing import ParamSpec, TypeVar
 import msgspec
 from aiohttp import web
 
-from trainyard_api import json_reader, names, runtime_ref
+from trainyard_api import capacity, json_reader, names, runtime_ref
 from trainyard_api.errors import FieldError, FieldPath, InvalidFieldError
 from trainyard_api.rate import Buckets
 from trainyard_api.webhook_paths import HOLD_TRAINJOB, MUTATE_TRAINJOB, POLICIES, VALIDATE
@@ -45,7 +45,7 @@ from ..core.admit.admission_review import MalformedError, Request
 from ..core.admit.limits import DEFAULT, Limits
 from ..core.admit.validation import Answer
 from ..core.build import info
-from ..core.decide import quota, reconcile, revisions
+from ..core.decide import reconcile, revisions
 from ..core.decide.views import RuntimeKey, jobset_of, runtime_key
 from ..core.packed import Packed
 from ..metrics import Metrics
@@ -325,7 +325,7 @@ class Decider:
         chosen = await self._runtimes.choose(job, jobset, may_look=may_look)
         return chosen.runtime if isinstance(chosen.runtime, model.Runtime) else None, is_known
 
-    async def _queues_of(self, job: model.TrainJob) -> quota.Queues | None:
+    async def _queues_of(self, job: model.TrainJob) -> capacity.Queues | None:
         """All queues, for a TrainJob that one may hold; None if none can, or they are not known in time."""
         if self._queues is None or not self._settings().queue_holds_jobset:
             return None

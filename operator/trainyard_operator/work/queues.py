@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from trainyard_api import names, quantity
+from trainyard_api import capacity, names, quantity
 from trainyard_kube.client import ApiError, Client, Resource
 from trainyard_kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, WORKLOADS
 
@@ -97,9 +97,9 @@ class Queues:
         self._clock = clock
         self._lock = asyncio.Lock()
         self._at: float | None = None
-        self._read: quota.Queues | None = None
+        self._read: capacity.Queues | None = None
 
-    async def all(self, namespace: str, name: str) -> quota.Queues | None:
+    async def all(self, namespace: str, name: str) -> capacity.Queues | None:
         """All queues of the cluster, read lately, or just now if this LocalQueue is not among them.
 
         None if they cannot be read: callers then report nothing about them. A job that names no queue
@@ -117,9 +117,9 @@ class Queues:
                 logger.info("Kueue's queues cannot be read: %s", error)
             return self._read
 
-    async def _all(self) -> quota.Queues:
+    async def _all(self) -> capacity.Queues:
         local = await self._list(LOCAL_QUEUES, _Local)
-        return quota.Queues(
+        return capacity.Queues(
             {(queue.metadata.namespace, queue.metadata.name): queue.spec.cluster_queue for queue in local},
             [_pool(queue) for queue in await self._list(CLUSTER_QUEUES, _Pool)],
             [_pool(queue) for queue in await self._list(COHORTS, _Pool)],
@@ -168,12 +168,12 @@ class Queues:
         return "", ""
 
 
-def _pool(pool: _Pool) -> quota.Pool:
+def _pool(pool: _Pool) -> capacity.Pool:
     groups = pool.spec.resource_groups
-    return quota.Pool(
+    return capacity.Pool(
         pool.metadata.name,
         {
-            (flavor.name, resource.name): quota.Quota(
+            (flavor.name, resource.name): capacity.Quota(
                 quantity.parse(resource.nominal_quota).nano,
                 _limit(resource.borrowing_limit),
                 _limit(resource.lending_limit),
@@ -182,7 +182,10 @@ def _pool(pool: _Pool) -> quota.Pool:
             for flavor in group.flavors
             for resource in flavor.resources
         },
-        [quota.Group(group.covered_resources, [flavor.name for flavor in group.flavors]) for group in groups],
+        [
+            capacity.Group(group.covered_resources, [flavor.name for flavor in group.flavors])
+            for group in groups
+        ],
         pool.spec.cohort_name or pool.spec.parent_name,
     )
 

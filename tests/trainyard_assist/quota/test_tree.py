@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.kueues import GPU, Object, cluster_queue, cohort, state
+from trainyard_api.capacity import Group, Quota
 from trainyard_assist.quota import Answer, Job, PodSet, State, forecast
 from trainyard_assist.quota.lines import Line, amount, lines
 from trainyard_assist.quota.model import Cohort, Queue
 from trainyard_assist.quota.tree import Tree
-from trainyard_operator.core.decide.quota import Group, Quota
 
 KEY = ("h100", GPU)
 QUEUES = ("a", "b", "c")

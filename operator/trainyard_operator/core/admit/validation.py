@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trainyard_api import json_reader, names, runtime_ref, similar
+from trainyard_api.capacity import Queues
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, InvalidFieldError
 
 from ..build import patches, plugins, retries, templates
@@ -67,7 +68,7 @@ def validate(
     *,
     of_the_other_kind: bool = False,
     runtimes: Collection[str] = (),
-    queues: quota.Queues | None = None,
+    queues: Queues | None = None,
     allowed: Limits = limits.DEFAULT,
     settings: Settings = DEFAULT_SETTINGS,
     using: Framework = plugins.ALL,
@@ -252,7 +253,7 @@ def _elastic_warnings(job: TrainJob, old: TrainJob | None) -> Iterator[str]:
         )
 
 
-def _queue_warnings(job: TrainJob, children: Sequence[Json], queues: quota.Queues | None) -> Iterator[str]:
+def _queue_warnings(job: TrainJob, children: Sequence[Json], queues: Queues | None) -> Iterator[str]:
     """A queue may yet get what it lacks: what can never run as things are is let in, and told so."""
     queue = "" if queues is None else quota.queue_of(job, queues)
     if not queue or queues is None:
@@ -272,7 +273,7 @@ def _built(
     old: TrainJob | None,
     jobset: JobSet | None,
     allowed: Limits,
-    queues: quota.Queues | None,
+    queues: Queues | None,
 ) -> tuple[tuple[str, ...], tuple[FieldError, ...]]:
     """The plugins' warnings at its creation, and errors: the plugins' and those of the TrainJob's limits;
     without any, what building the children shows."""
