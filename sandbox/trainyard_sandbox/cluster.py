@@ -128,7 +128,7 @@ class Sandbox:
             raise SandboxError(f"The sandbox {self.instance.name!r} is not up: run `trainyard sandbox up`.")
         kubernetes, parts = settings.get("kubernetes", USUAL_KUBERNETES), _parts_of(settings)
         toolchain = Toolchain(_tools(settings["nodes"], kubernetes, parts))
-        folders = [pulumi.tools_dir(self.instance), *toolchain.folders(), Path(sys.prefix) / "bin"]
+        folders = [self.instance.commands, *toolchain.folders(), Path(sys.prefix) / "bin"]
         of_pulumi = pulumi.environment(self.instance, kubernetes, parts, site)
         if site is not None:
             pulumi.prepare_site(self.instance, toolchain, site, of_pulumi)

@@ -66,11 +66,6 @@ def environment(
     }
 
 
-def tools_dir(instance: Instance) -> Path:
-    """Holds this sandbox's `pulumi`, and the language host where the official one is missing."""
-    return instance.dir / "bin"
-
-
 def prepare(instance: Instance, toolchain: Toolchain, kubernetes: str, parts: Collection[str]) -> None:
     """Make everything once; keeps what exists."""
     # The folder of charts and CRDs in stacks/Pulumi.sandbox.yaml.
@@ -86,7 +81,7 @@ def prepare(instance: Instance, toolchain: Toolchain, kubernetes: str, parts: Co
 
 
 def _write_commands(instance: Instance, pulumi: Path) -> None:
-    folder = tools_dir(instance)
+    folder = instance.commands
     folder.mkdir(parents=True, exist_ok=True)
     stack_file = instance.dir / "pulumi" / f"Pulumi.{STACK}.yaml"
     _write_command(folder / "pulumi", f'pulumi_launcher "{pulumi}" "{stack_file}"')

@@ -32,7 +32,7 @@ from .downloads import human
 from .errors import SandboxError
 from .estimate import Kind, Part, about
 from .locks import locked
-from .paths import TOOLCHAIN, cache_dir
+from .paths import TOOLCHAIN, cache_dir, without_commands
 from .progress import Progress
 
 _GO_AT_LEAST = (1, 26)
@@ -186,7 +186,8 @@ class Toolchain:
     Args:
         names: The tools wanted; None for all. Of two that have a binary of the same name, the one that
             comes later in `toolchain.yaml` counts.
-        path: The PATH to search first; by default `os.environ["PATH"]`.
+        path: The PATH to search first; by default `os.environ["PATH"]`. The commands of a sandbox count
+            for nothing: its `pulumi` leads back to a binary that this class has found.
         from_source: Build what would come from upstream's releases, also what is in the cache from there.
     """
 
@@ -195,7 +196,7 @@ class Toolchain:
     ) -> None:
         chosen = None if names is None else set(names)
         self.tools = [tool for name, tool in tools().items() if chosen is None or name in chosen]
-        self._path = os.environ.get("PATH", "") if path is None else path
+        self._path = without_commands(os.environ.get("PATH", "") if path is None else path)
         self._from_source = from_source
         self._owners = {name: tool.name for tool in self.tools for name in tool.binaries}
         self._found: dict[str, dict[str, Path]] = {}

@@ -1,5 +1,6 @@
 """The toolchain is pinned, and a binary of another version is never taken."""
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from trainyard_sandbox import commands
 from trainyard_sandbox.errors import SandboxError
-from trainyard_sandbox.paths import TOOLCHAIN
+from trainyard_sandbox.paths import TOOLCHAIN, Instance
 from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.toolchain import Tool, Toolchain, kubernetes_versions, tools
 
@@ -100,6 +101,17 @@ def test_a_binary_on_path_of_another_version_is_not_taken(tmp_path: Path) -> Non
     assert [tool.name for tool in toolchain.missing()] == ["etcd"]
     with pytest.raises(SandboxError, match="etcd is not built yet: run `trainyard sandbox build`"):
         toolchain.binary("etcd")
+
+
+def test_the_command_of_a_sandbox_is_not_taken_for_the_binary_that_it_leads_to(tmp_path: Path) -> None:
+    version = tools()["pulumi"].version
+    of_a_sandbox = Instance("default", tmp_path).commands
+    of_a_sandbox.mkdir(parents=True)
+    script(of_a_sandbox, "pulumi", version)
+    path = f"{of_a_sandbox}{os.pathsep}{tmp_path / 'bin'}"
+    assert [tool.name for tool in Toolchain(["pulumi"], path=path).missing()] == ["pulumi"]
+    own = script(tmp_path / "bin", "pulumi", version)
+    assert Toolchain(["pulumi"], path=path).binary("pulumi") == own
 
 
 def test_a_version_that_is_not_built_is_not_taken_for_another_that_is(
