@@ -56,6 +56,8 @@ NODE_TOOLS = (*CONTROL_PLANE_TOOLS, "coredns", "kube-router", "local-path-provis
 """Besides those of the parts that it has."""
 
 _READY_SECONDS = 600.0
+_ANSWER_SECONDS = 60.0
+"""For a supervisor to write that it starts again what has ended."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 """What a user of the sandbox may be called."""
 
@@ -303,8 +305,13 @@ class Sandbox:
         if before and ended:
             with progress.step(f"start again what ended: {', '.join(ended)}"):
                 os.kill(before.pid, signal.SIGHUP)
-                # A supervisor that dies now never answers; the wait below then says who ended.
-                while State.read(self.instance.state_file) == before and self._supervisor_lives(before):
+                # One that dies now, or cannot write, never answers; the wait below then says who ended.
+                deadline = time.monotonic() + _ANSWER_SECONDS
+                while (
+                    State.read(self.instance.state_file) == before
+                    and self._supervisor_lives(before)
+                    and time.monotonic() < deadline
+                ):
                     time.sleep(0.05)
                 self._wait_for_components()
         self._finish(progress, toolchain, nodes)
@@ -378,10 +385,9 @@ class Sandbox:
     def _fail_if_ended(self, state: State | None) -> None:
         for name, component in state.components.items() if state else ():
             if component.state is ComponentState.ENDED:
-                raise SandboxError(
-                    f"{name} ended by itself (exit code {component.exit_code}).",
-                    self.instance.logs / f"{name}.log",
-                )
+                code = component.exit_code
+                ended = "could not start" if code is None else f"ended by itself (exit code {code})"
+                raise SandboxError(f"{name} {ended}.", self.instance.logs / f"{name}.log")
 
     def _finish(self, progress: Progress, toolchain: Toolchain, nodes: int) -> None:
         """Apply what the cluster itself needs, and wait until its nodes are Ready."""

@@ -3,6 +3,8 @@
 import json
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +172,26 @@ def test_a_sandbox_keeps_its_version_of_kubernetes(sandbox: Sandbox) -> None:
     (sandbox.instance.dir / "settings.json").write_text(json.dumps(settings))
     with pytest.raises(SandboxError, match=r"was brought up with --kubernetes 1\.36: take it down first"):
         sandbox.up(Progress(), nodes=0, kubernetes="1.34")
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "ended"), [(3, r"ended by itself \(exit code 3\)"), (None, "could not start")]
+)
+def test_a_supervisor_that_does_not_answer_is_not_waited_for_without_end(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, exit_code: int | None, ended: str
+) -> None:
+    monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 0.1)
+    deaf = "import signal, time; signal.signal(signal.SIGHUP, signal.SIG_IGN); print(); time.sleep(60)"
+    command = [sys.executable, "-uc", deaf, str(sandbox.instance.plan_file)]
+    tools: Any = None
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as supervisor:
+        assert supervisor.stdout
+        supervisor.stdout.readline()
+        etcd = Running(ComponentState.ENDED, None, exit_code)
+        State(supervisor.pid, {"etcd": etcd}).write(sandbox.instance.state_file)
+        with pytest.raises(SandboxError, match=f"^etcd {ended}"):
+            sandbox._repair(Progress(), tools, nodes=0)
+        supervisor.kill()
 
 
 def test_a_plan_reads_back_as_it_was_written(tmp_path: Path) -> None:
