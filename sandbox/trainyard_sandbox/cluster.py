@@ -223,10 +223,11 @@ class Sandbox:
                 return
             if has != had:
                 build(progress, control_plane_only=not nodes, from_source=from_source, **kind)
-                self._add(progress, [part for part in has if part not in had], nodes)
             toolchain = Toolchain(_tools(nodes, kubernetes, has), from_source=from_source)
             toolchain.build(progress)
             self._repair(progress, toolchain, nodes)
+            if has != had:  # not before: a node's containerd may have ended
+                self._add(progress, [part for part in has if part not in had], nodes)
 
     def down(self) -> None:
         """Take it down and remove everything that it left; does nothing if there is nothing."""

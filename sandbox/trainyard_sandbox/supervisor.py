@@ -277,7 +277,8 @@ class Supervisor:
                 self._ended.pop(pid).set()
                 running = self._state.components[name]
                 running.state, running.exit_code = ComponentState.ENDED, os.waitstatus_to_exitcode(status)
-                running.since = time.time()
+                # The machine may give the number to another process.
+                running.pid, running.since = None, time.time()
                 self._tell()
 
     async def _stop_all(self) -> None:

@@ -194,6 +194,22 @@ def test_a_supervisor_that_does_not_answer_is_not_waited_for_without_end(
         supervisor.kill()
 
 
+def test_a_part_is_added_to_a_sandbox_only_once_what_had_ended_runs_again(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox.instance.dir.mkdir(parents=True)
+    settings = {"port": 1, "nodes": 0, "parts": ["mpi"]}
+    (sandbox.instance.dir / "settings.json").write_text(json.dumps(settings))
+    steps: list[Any] = []
+    monkeypatch.setattr(Sandbox, "status", lambda sandbox: Status(True, False, {}, None, None))
+    monkeypatch.setattr(cluster, "build", lambda *_, **__: steps.append("build"))
+    monkeypatch.setattr(toolchain.Toolchain, "build", lambda *_: None)
+    monkeypatch.setattr(Sandbox, "_repair", lambda *_: steps.append("repair"))
+    monkeypatch.setattr(Sandbox, "_add", lambda sandbox, progress, parts, nodes: steps.append(("add", parts)))
+    sandbox.up(Progress(), parts=["volcano"])
+    assert steps == ["build", "repair", ("add", ["volcano"])]
+
+
 def test_a_plan_reads_back_as_it_was_written(tmp_path: Path) -> None:
     component = Component("a", ["/bin/true"], ["b"], "1.2.3.4:5", {"K": "V"}, "node-1")
     space = Space("node-1", "group", "kubelet", "log", "1.2.3.4", "1.3.0.0/24")

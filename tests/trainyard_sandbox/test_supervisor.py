@@ -57,7 +57,8 @@ def test_a_component_starts_when_what_it_needs_answers(tmp_path: Path) -> None:
 def test_a_component_that_dies_is_told_and_its_output_is_kept(tmp_path: Path) -> None:
     with supervisor(tmp_path, Component("c", ["/bin/sh", "-c", "echo last words; exit 3"])):
         state = wait_for(tmp_path, lambda state: state.components["c"].state == "ended")
-    assert state.components["c"].exit_code == 3
+    c = state.components["c"]
+    assert c == Running(ComponentState.ENDED, pid=None, exit_code=3, since=c.since)
     assert (tmp_path / "c.log").read_text() == "last words\n"
 
 
