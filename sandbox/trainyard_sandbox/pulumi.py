@@ -11,8 +11,8 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,7 +46,8 @@ def environment(
     With `site`, the name of a site's stack, Pulumi uses a copy of its file that fits the sandbox.
 
     Raises:
-        SandboxError: There is no such stack file, or the sandbox has another stack already.
+        SandboxError: There is no such stack file, it cannot be read, or the sandbox has another stack
+            already.
     """
     folder = instance.dir / "pulumi"
     return {
@@ -135,7 +136,8 @@ def _stack_file(instance: Instance, kubernetes: str, parts: Collection[str]) -> 
     copy = instance.dir / "pulumi" / source.name
     old = copy.read_text().splitlines() if copy.exists() else []
     salt = [line for line in old if line.startswith("encryptionsalt:")]
-    adapted, notes = _adapted(source.read_text(), kubernetes, parts)
+    with _reading(source):
+        adapted, notes = _adapted(source.read_text(), kubernetes, parts)
     text = "\n".join([*salt, adapted])
     if not copy.exists() or copy.read_text() != text:
         write_private(copy, text.encode())
@@ -151,6 +153,18 @@ def _own_file(instance: Instance) -> Path:
     return own if own.exists() else places.shipped(name)
 
 
+@contextmanager
+def _reading(source: Path) -> Iterator[None]:
+    """Name the stack file, and the way out, if the block finds that it is not one."""
+    try:
+        yield
+    except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise SandboxError(
+            f"{places.shown(source)} cannot be read ({type(error).__name__}): trainyard verify says what "
+            "is wrong."
+        ) from error
+
+
 def _site_file(instance: Instance, site: str, kubernetes: str, parts: Collection[str]) -> Path:
     """A copy of a site's stack file that fits the sandbox; Pulumi's salt in it is kept."""
     stacks = instance.project / "stacks"
@@ -163,15 +177,11 @@ def _site_file(instance: Instance, site: str, kubernetes: str, parts: Collection
             f"{site!r} a sandbox of its own: trainyard sandbox up --name {site}, then the same with "
             f"--name {site}."
         )
-    try:
-        document = yaml.safe_load(source.read_text())
-        own = yaml.safe_load(_own_file(instance).read_text())
-        value, notes = site_stack.adapted(document, own, kubernetes, parts)
-    except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise SandboxError(
-            f"stacks/Pulumi.{site}.yaml cannot be read ({type(error).__name__}): trainyard verify says what "
-            "is wrong."
-        ) from error
+    own_file = _own_file(instance)
+    with _reading(own_file):
+        own = yaml.safe_load(own_file.read_text())
+    with _reading(source):
+        value, notes = site_stack.adapted(yaml.safe_load(source.read_text()), own, kubernetes, parts)
     copy = instance.dir / "pulumi" / "sites" / source.name
     copy.parent.mkdir(exist_ok=True)
     old = copy.read_text().splitlines() if copy.exists() else []
@@ -207,7 +217,7 @@ def _adapted(stack_file: str, kubernetes: str, parts: Collection[str]) -> tuple[
     settings = yaml.safe_load(stack_file)["config"]["trainyard:platform"]
     replaced: dict[tuple[str, ...], str] = {}
     notes = []
-    if settings["cluster"]["version"] != kubernetes:
+    if ((settings.get("cluster") or {}).get("version") or kubernetes) != kubernetes:
         replaced["cluster", "version"] = f'"{kubernetes}"'
         notes.append(f"cluster.version is not the sandbox's, so its copy of the file has {kubernetes}")
     enabled = {
