@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shlex
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -53,7 +54,7 @@ def environment(
     return {
         # Without metadata files: they are written in place, and a command that is killed
         # meanwhile leaves half a file, with which the state can no longer be read.
-        "PULUMI_BACKEND_URL": f"file://{folder}?metadata=skip",
+        "PULUMI_BACKEND_URL": f"{folder.as_uri()}?metadata=skip",
         "PULUMI_CONFIG_PASSPHRASE_FILE": str(folder / "passphrase"),
         "PULUMI_HOME": str(folder / "home"),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
@@ -85,16 +86,17 @@ def _write_commands(instance: Instance, pulumi: Path) -> None:
     folder = instance.commands
     folder.mkdir(parents=True, exist_ok=True)
     stack_file = instance.dir / "pulumi" / f"Pulumi.{STACK}.yaml"
-    _write_command(folder / "pulumi", f'pulumi_launcher "{pulumi}" "{stack_file}"')
+    _write_command(folder / "pulumi", "pulumi_launcher", str(pulumi), str(stack_file))
     language_host = folder / "pulumi-language-python"
     language_host.unlink(missing_ok=True)
     if not (pulumi.parent / language_host.name).exists():
         _write_command(language_host, "language_host")
 
 
-def _write_command(path: Path, module: str) -> None:
+def _write_command(path: Path, module: str, *arguments: str) -> None:
     path.unlink(missing_ok=True)  # never overwrite one that runs
-    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m trainyard_sandbox.{module} "$@"\n')
+    command = shlex.join([sys.executable, "-m", f"trainyard_sandbox.{module}", *arguments])
+    path.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
     path.chmod(0o755)
 
 
