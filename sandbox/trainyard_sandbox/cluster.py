@@ -210,6 +210,8 @@ class Sandbox:
         kubernetes = kubernetes or settings.get("kubernetes", USUAL_KUBERNETES)
         if nodes:
             preflight.require_root()
+            if not self.status().running:
+                preflight.require_shared(self.instance.dir)
         with locked(self.instance.lock, f"another command on the sandbox {self.instance.name!r}"):
             self._refuse_other_kind(nodes, kubernetes)
             had = self.parts

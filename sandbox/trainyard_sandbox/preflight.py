@@ -14,6 +14,7 @@ from trainyard_api import places
 
 from .commands import FETCHES, new_log, run_logged
 from .errors import SandboxError
+from .isolation import NODES_OWN
 from .paths import cache_dir
 from .progress import Progress
 
@@ -39,6 +40,18 @@ def require_root() -> None:
             "A node that runs pods needs root (namespaces, mounts, control groups): run this with sudo, "
             "or ask for `--control-plane-only`, where nodes are simulated and nothing runs in pods."
         )
+
+
+def require_shared(state: Path) -> None:
+    """A node and its host both need the sandbox's state and the cache."""
+    elsewhere = {
+        state: "move the site to another folder, or ask for `--control-plane-only`",
+        cache_dir(): "point TRAINYARD_CACHE to another folder",
+    }
+    for folder, way_out in elsewhere.items():
+        for own in NODES_OWN:
+            if folder.resolve().is_relative_to(Path(own).resolve()):
+                raise SandboxError(f"{folder} is in {own}, and each node has a {own} of its own: {way_out}.")
 
 
 def require_disk(*, compiles: bool) -> None:

@@ -14,7 +14,7 @@ from trainyard_sandbox import cluster, preflight, pulumi, releases, toolchain
 from trainyard_sandbox.cluster import Sandbox, Status
 from trainyard_sandbox.errors import SandboxError
 from trainyard_sandbox.images import Images
-from trainyard_sandbox.isolation import Space
+from trainyard_sandbox.isolation import NODES_OWN, Space
 from trainyard_sandbox.paths import Instance
 from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.supervisor import Component, ComponentState, Plan, Running, State
@@ -76,6 +76,34 @@ def test_without_root_it_says_so_offers_the_control_plane_and_leaves_nothing(
     with pytest.raises(SandboxError, match=r"needs root .* `--control-plane-only`"):
         sandbox.up(Progress())
     assert not sandbox.instance.dir.parent.exists()
+
+
+@pytest.mark.parametrize("own", NODES_OWN)
+def test_a_site_in_a_folder_that_nodes_have_for_themselves_is_refused_at_once(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, own: str
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    folder = Path(own, "team")
+    with pytest.raises(SandboxError) as refused:
+        Sandbox(Instance("default", project=folder)).up(Progress())
+    assert str(refused.value) == (
+        f"{folder}/.sandbox/default is in {own}, and each node has a {own} of its own: "
+        "move the site to another folder, or ask for `--control-plane-only`."
+    )
+    assert not folder.exists()
+
+
+def test_a_cache_in_a_folder_that_nodes_have_for_themselves_is_refused_at_once(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("TRAINYARD_CACHE", "/var/lib/team/cache")
+    with pytest.raises(SandboxError) as refused:
+        sandbox.up(Progress())
+    assert str(refused.value) == (
+        "/var/lib/team/cache is in /var/lib, and each node has a /var/lib of its own: "
+        "point TRAINYARD_CACHE to another folder."
+    )
 
 
 @pytest.mark.parametrize(
