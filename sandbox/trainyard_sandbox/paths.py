@@ -24,8 +24,13 @@ _NAME = re.compile(r"^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$")
 def cache_dir() -> Path:
     """`$TRAINYARD_CACHE` or `trainyard/` in the user's cache folder (`$XDG_CACHE_HOME`, `~/.cache`)."""
     if override := os.environ.get("TRAINYARD_CACHE"):
-        return Path(override)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trainyard"
+        return _whole(override)
+    return _whole(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "trainyard"
+
+
+def _whole(path: str) -> Path:
+    """The same path for programs that start in another folder; no shell has to have replaced a `~`."""
+    return Path(path).expanduser().absolute()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from trainyard_sandbox.cluster import Sandbox, Status
 from trainyard_sandbox.errors import SandboxError
 from trainyard_sandbox.images import Images
 from trainyard_sandbox.isolation import NODES_OWN, Space
-from trainyard_sandbox.paths import Instance
+from trainyard_sandbox.paths import Instance, cache_dir
 from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.supervisor import Component, ComponentState, Plan, Running, State
 from trainyard_sandbox.toolchain import Tool, artifacts_dir
@@ -35,6 +35,27 @@ def test_a_name_that_is_no_short_dns_label_is_refused(name: str) -> None:
 
 def test_two_checkouts_have_different_sandboxes_of_one_name(tmp_path: Path) -> None:
     assert Instance("a", tmp_path / "1").id != Instance("a", tmp_path / "2").id
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "folder"),
+    [
+        ("TRAINYARD_CACHE", "cache", "here/cache"),
+        ("TRAINYARD_CACHE", "~/cache", "home/cache"),
+        ("XDG_CACHE_HOME", "caches", "here/caches/trainyard"),
+        ("XDG_CACHE_HOME", "", "home/.cache/trainyard"),
+    ],
+)
+def test_the_cache_is_one_folder_for_programs_that_start_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, folder: str
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("TRAINYARD_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, value)
+    assert cache_dir() == tmp_path / folder
 
 
 class Go:
