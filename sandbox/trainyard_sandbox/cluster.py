@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ import yaml
 
 from . import isolation, preflight, pulumi
 from .assembly import assemble, free_port, node_names
-from .commands import new_log, run_logged
+from .commands import new_log, run_logged, threads
 from .errors import SandboxError
 from .images import Images, Store, load
 from .locks import locked
@@ -467,7 +466,7 @@ def build(
         toolchain.build(progress)
         return toolchain, None
     preflight.require_packages(progress)
-    with ThreadPoolExecutor(1) as beside:
+    with threads(1) as beside:
         ahead = beside.submit(_images(parts).build_ahead, progress)
         toolchain.build(progress)
         ahead.result()

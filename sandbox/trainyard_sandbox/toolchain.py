@@ -17,7 +17,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ import yaml
 from trainyard_api import places
 
 from . import bundle, releases
-from .commands import FETCHES, new_log, run_logged
+from .commands import FETCHES, new_log, run_logged, threads
 from .downloads import human
 from .errors import SandboxError
 from .estimate import Kind, Part, about
@@ -335,7 +334,7 @@ class Toolchain:
                 failed.set()
                 raise
 
-        with ThreadPoolExecutor(_PARALLEL_BUILDS) as pool:
+        with threads(_PARALLEL_BUILDS) as pool:
             for future in [pool.submit(make, tool) for tool in missing]:
                 future.result()
         self._look(missing)
