@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ import yaml
 
 from . import isolation, preflight, pulumi
 from .assembly import assemble, free_port, node_names
-from .commands import new_log, run_logged
+from .commands import new_log, run_logged, threads
 from .errors import SandboxError
 from .images import Images, Store, load
 from .locks import locked
@@ -56,6 +55,8 @@ NODE_TOOLS = (*CONTROL_PLANE_TOOLS, "coredns", "kube-router", "local-path-provis
 """Besides those of the parts that it has."""
 
 _READY_SECONDS = 600.0
+_ANSWER_SECONDS = 60.0
+"""For a supervisor to write that it starts again what has ended."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 """What a user of the sandbox may be called."""
 
@@ -128,7 +129,7 @@ class Sandbox:
             raise SandboxError(f"The sandbox {self.instance.name!r} is not up: run `trainyard sandbox up`.")
         kubernetes, parts = settings.get("kubernetes", USUAL_KUBERNETES), _parts_of(settings)
         toolchain = Toolchain(_tools(settings["nodes"], kubernetes, parts))
-        folders = [pulumi.tools_dir(self.instance), *toolchain.folders(), Path(sys.prefix) / "bin"]
+        folders = [self.instance.commands, *toolchain.folders(), Path(sys.prefix) / "bin"]
         of_pulumi = pulumi.environment(self.instance, kubernetes, parts, site)
         if site is not None:
             pulumi.prepare_site(self.instance, toolchain, site, of_pulumi)
@@ -208,6 +209,8 @@ class Sandbox:
         kubernetes = kubernetes or settings.get("kubernetes", USUAL_KUBERNETES)
         if nodes:
             preflight.require_root()
+            if not self.status().running:
+                preflight.require_shared(self.instance.dir)
         with locked(self.instance.lock, f"another command on the sandbox {self.instance.name!r}"):
             self._refuse_other_kind(nodes, kubernetes)
             had = self.parts
@@ -221,10 +224,11 @@ class Sandbox:
                 return
             if has != had:
                 build(progress, control_plane_only=not nodes, from_source=from_source, **kind)
-                self._add(progress, [part for part in has if part not in had], nodes)
             toolchain = Toolchain(_tools(nodes, kubernetes, has), from_source=from_source)
             toolchain.build(progress)
             self._repair(progress, toolchain, nodes)
+            if has != had:  # not before: a node's containerd may have ended
+                self._add(progress, [part for part in has if part not in had], nodes)
 
     def down(self) -> None:
         """Take it down and remove everything that it left; does nothing if there is nothing."""
@@ -303,8 +307,13 @@ class Sandbox:
         if before and ended:
             with progress.step(f"start again what ended: {', '.join(ended)}"):
                 os.kill(before.pid, signal.SIGHUP)
-                # A supervisor that dies now never answers; the wait below then says who ended.
-                while State.read(self.instance.state_file) == before and self._supervisor_lives(before):
+                # One that dies now, or cannot write, never answers; the wait below then says who ended.
+                deadline = time.monotonic() + _ANSWER_SECONDS
+                while (
+                    State.read(self.instance.state_file) == before
+                    and self._supervisor_lives(before)
+                    and time.monotonic() < deadline
+                ):
                     time.sleep(0.05)
                 self._wait_for_components()
         self._finish(progress, toolchain, nodes)
@@ -378,10 +387,9 @@ class Sandbox:
     def _fail_if_ended(self, state: State | None) -> None:
         for name, component in state.components.items() if state else ():
             if component.state is ComponentState.ENDED:
-                raise SandboxError(
-                    f"{name} ended by itself (exit code {component.exit_code}).",
-                    self.instance.logs / f"{name}.log",
-                )
+                code = component.exit_code
+                ended = "could not start" if code is None else f"ended by itself (exit code {code})"
+                raise SandboxError(f"{name} {ended}.", self.instance.logs / f"{name}.log")
 
     def _finish(self, progress: Progress, toolchain: Toolchain, nodes: int) -> None:
         """Apply what the cluster itself needs, and wait until its nodes are Ready."""
@@ -458,7 +466,7 @@ def build(
         toolchain.build(progress)
         return toolchain, None
     preflight.require_packages(progress)
-    with ThreadPoolExecutor(1) as beside:
+    with threads(1) as beside:
         ahead = beside.submit(_images(parts).build_ahead, progress)
         toolchain.build(progress)
         ahead.result()

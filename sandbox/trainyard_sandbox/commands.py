@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import time
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from .errors import SandboxError
@@ -14,6 +16,8 @@ from .paths import cache_dir
 FETCHES = 3
 """How often a fetch is tried before it counts as failed."""
 _PAUSE_SECONDS = 5.0
+_interrupted = threading.Event()
+"""Ctrl-C has ended what runs; to a thread that waits for a program, it looks as if that had failed."""
 
 
 def new_log(name: str) -> Path:
@@ -22,6 +26,22 @@ def new_log(name: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"")
     return path
+
+
+@contextmanager
+def threads(count: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that run programs.
+
+    If the block fails, what has not begun never begins; after Ctrl-C, nothing is tried again either.
+    """
+    with ThreadPoolExecutor(count) as pool:
+        try:
+            yield pool
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                _interrupted.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def run_logged(
@@ -41,7 +61,8 @@ def run_logged(
         doing: What it does, to follow "could not".
         cwd: Its folder; by default the current one.
         env: Its environment; by default this process's.
-        tries: How often to run it until it succeeds: for fetches, since networks fail at times.
+        tries: How often to run it until it succeeds or is interrupted: for fetches, since networks fail at
+            times.
 
     Raises:
         SandboxError: "Could not <doing>", with the end of the log, when it fails or is missing.
@@ -50,8 +71,8 @@ def run_logged(
         code = _code(arguments, log, doing, cwd, env)
         if not code:
             return
-        if left:
-            time.sleep(_PAUSE_SECONDS)
+        if left and _interrupted.wait(_PAUSE_SECONDS):
+            break
     raise SandboxError(f"Could not {doing} (exit code {code}).", log)
 
 

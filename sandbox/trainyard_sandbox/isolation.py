@@ -27,6 +27,9 @@ CLUSTER_ADDRESS = "10.88.0.1"
 POD_RANGE = "10.244.0.0/16"
 SERVICE_RANGE = "10.96.0.0/16"
 
+NODES_OWN = ("/run", "/var/lib", "/var/log")
+"""Folders that a node has for itself: what is written there inside cannot be seen outside."""
+
 _CLONE_NEWNS = 0x00020000
 _CLONE_NEWNET = 0x40000000
 _PR_SET_PDEATHSIG = 1

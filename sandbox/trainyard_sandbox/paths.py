@@ -15,14 +15,22 @@ from .errors import SandboxError
 PROJECT = places.DATA
 TOOLCHAIN = places.shipped("sandbox/toolchain")
 
+_SANDBOXES = ".sandbox"
+"""A site's folder with the state of its sandboxes."""
+_COMMANDS = "bin"
 _NAME = re.compile(r"^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$")
 
 
 def cache_dir() -> Path:
     """`$TRAINYARD_CACHE` or `trainyard/` in the user's cache folder (`$XDG_CACHE_HOME`, `~/.cache`)."""
     if override := os.environ.get("TRAINYARD_CACHE"):
-        return Path(override)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trainyard"
+        return _whole(override)
+    return _whole(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "trainyard"
+
+
+def _whole(path: str) -> Path:
+    """The same path for programs that start in another folder; no shell has to have replaced a `~`."""
+    return Path(path).expanduser().absolute()
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,12 @@ class Instance:
     @property
     def dir(self) -> Path:
         """All of this sandbox's state; `down` removes it."""
-        return self.project / ".sandbox" / self.name
+        return self.project / _SANDBOXES / self.name
+
+    @property
+    def commands(self) -> Path:
+        """This sandbox's own `pulumi`, and the language host where the official one is missing."""
+        return self.dir / _COMMANDS
 
     @property
     def lock(self) -> Path:
@@ -89,3 +102,10 @@ class Instance:
     def state_file(self) -> Path:
         """What the supervisor last saw of its components."""
         return self.dir / "state.json"
+
+
+def without_commands(path: str) -> str:
+    """A PATH without the folders of sandboxes' own commands, which lead to tools elsewhere."""
+    folders = path.split(os.pathsep)
+    own = f"{_SANDBOXES}/*/{_COMMANDS}"
+    return os.pathsep.join(folder for folder in folders if not Path(folder).match(own))

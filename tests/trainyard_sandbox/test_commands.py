@@ -2,19 +2,20 @@
 
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from trainyard_sandbox import commands
-from trainyard_sandbox.commands import run_logged
+from trainyard_sandbox.commands import run_logged, threads
 from trainyard_sandbox.errors import SandboxError
 
 RUNS = """
 import sys
 from pathlib import Path
-from trainyard_sandbox.commands import run_logged
+from trainyard_sandbox.commands import run_logged, threads
 run_logged(["sh", "-c", "echo $$; exec sleep 600"], Path(sys.argv[1]), "wait")
 """
 
@@ -50,3 +51,38 @@ def test_and_says_what_it_could_not_when_it_fails_each_time(tmp_path: Path, fetc
     with pytest.raises(SandboxError, match=r"Could not fetch it \(exit code 1\)"):
         run_logged(fetch, tmp_path / "log", "fetch it", tries=2)
     assert (tmp_path / "tries").read_text() == "try\n" * 2
+
+
+def test_after_ctrl_c_nothing_is_tried_again_and_what_waits_never_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "_interrupted", threading.Event())
+    tries = tmp_path / "tries"
+    fetch = ["sh", "-c", f"echo try >> {tries}; exit 1"]
+
+    def build() -> None:
+        with threads(1) as pool:
+            for name in ("runs", "waits"):
+                pool.submit(run_logged, fetch, tmp_path / name, "fetch", tries=3)
+            while not tries.exists():
+                time.sleep(0.02)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build()
+    assert (tries.read_text(), (tmp_path / "waits").exists()) == ("try\n", False)
+
+
+def test_a_failure_leaves_out_what_waits_and_others_are_tried_again(tmp_path: Path, fetch: list[str]) -> None:
+    def build() -> None:
+        with threads(1) as pool:
+            pool.submit(run_logged, fetch, tmp_path / "runs", "fetch", tries=3)
+            pool.submit(run_logged, fetch, tmp_path / "waits", "fetch")
+            while not (tmp_path / "tries").exists():
+                time.sleep(0.02)
+            raise SandboxError("another failure")
+
+    with pytest.raises(SandboxError):
+        build()
+    assert (tmp_path / "tries").read_text() == "try\n" * 3
+    assert not (tmp_path / "waits").exists()

@@ -1,10 +1,14 @@
 """The copy of the stack file that Pulumi works with on a sandbox."""
 
+import subprocess
 from collections.abc import Collection
+from urllib.parse import unquote, urlsplit
 
+import pytest
 import yaml
 
 from trainyard_sandbox import pulumi
+from trainyard_sandbox.errors import SandboxError
 from trainyard_sandbox.parts import PARTS
 from trainyard_sandbox.paths import PROJECT, Instance
 
@@ -22,6 +26,56 @@ def test_it_is_the_stack_file_and_keeps_the_salt_that_pulumi_has_written(tmp_pat
     path = instance.dir / "pulumi" / "Pulumi.sandbox.yaml"
     path.write_text(f"encryptionsalt: v1:abc\n{CHECKED_IN}")
     assert copy(instance, "1.35") == f"encryptionsalt: v1:abc\n{CHECKED_IN}"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        pytest.param("config: [", "ParserError", id="no YAML"),
+        pytest.param("config: {}", "KeyError", id="no settings"),
+        pytest.param("", "TypeError", id="empty"),
+        pytest.param("config: {trainyard:platform: []}", "AttributeError", id="a list of settings"),
+    ],
+)
+def test_a_stack_file_that_cannot_be_read_is_named_with_the_way_out(tmp_path, text: str, error: str) -> None:
+    file = tmp_path / "stacks" / "Pulumi.sandbox.yaml"
+    file.parent.mkdir()
+    file.write_text(text)
+    with pytest.raises(SandboxError) as refused:
+        copy(Instance("a", tmp_path), "1.35")
+    assert str(refused.value) == f"{file} cannot be read ({error}): trainyard verify says what is wrong."
+
+
+def test_a_stack_file_that_names_no_kubernetes_stays_as_it_is(tmp_path) -> None:
+    file = tmp_path / "stacks" / "Pulumi.sandbox.yaml"
+    file.parent.mkdir()
+    text = CHECKED_IN.replace('      version: "1.35"\n', "", 1)
+    file.write_text(text)
+    assert (text != CHECKED_IN, copy(Instance("a", tmp_path), "1.34")) == (True, text)
+
+
+def test_its_state_is_in_the_folder_of_the_sandbox_whatever_that_is_called(tmp_path) -> None:
+    folder = tmp_path / "my work #1 100%41?"
+    folder.mkdir()
+    instance = Instance("a", folder)
+    url = urlsplit(pulumi.environment(instance, "1.35", PARTS)["PULUMI_BACKEND_URL"])
+    assert (url.scheme, url.netloc, unquote(url.path), url.query, url.fragment) == (
+        "file",
+        "",
+        str(instance.dir / "pulumi"),
+        "metadata=skip",
+        "",
+    )
+
+
+def test_its_commands_run_whatever_the_folder_of_the_sandbox_is_called(tmp_path) -> None:
+    instance = Instance("a", tmp_path / "my $work `")
+    engine = tmp_path / "pulumi"
+    engine.write_text("#!/bin/sh\necho $2\n")
+    engine.chmod(0o755)
+    pulumi._write_commands(instance, engine)
+    command = [str(instance.commands / "pulumi"), "stack", "a b"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "a b\n"
 
 
 def test_with_another_kubernetes_it_says_so_once_and_leaves_out_what_does_not_work_with_that(

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from trainyard_sandbox.manifests import BOOTSTRAP
 from trainyard_sandbox.services import Services
 
@@ -27,3 +29,18 @@ def test_names_outside_the_cluster_get_a_plain_no_in_a_block_of_their_own() -> N
     inside, outside = SERVICES.files()["Corefile"].split("\n}\n", 1)
     assert "template" not in inside
     assert "rcode NXDOMAIN" in outside
+
+
+@pytest.mark.parametrize(
+    ("folder", "word"),
+    [
+        ("/my work/config", '"/my work/config/coredns.kubeconfig"'),
+        ("/the #1/config", '"/the #1/config/coredns.kubeconfig"'),
+        ('/"a"/config', r'"/\"a\"/config/coredns.kubeconfig"'),
+    ],
+)
+def test_the_kubeconfig_of_the_cluster_dns_is_one_word_whatever_its_folder_is_called(
+    folder: str, word: str
+) -> None:
+    corefile = Services(Path(folder), Path("/volumes"), "a-node").files()["Corefile"]
+    assert f"        kubeconfig {word}\n" in corefile

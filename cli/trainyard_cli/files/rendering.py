@@ -47,7 +47,7 @@ def state(stack: str, file: Path, folder: Path) -> Mapping[str, Any]:
     (folder / "backend").mkdir()
     environment = {
         **os.environ,
-        "PULUMI_BACKEND_URL": f"file://{folder / 'backend'}",
+        "PULUMI_BACKEND_URL": (folder / "backend").as_uri(),
         "PULUMI_CONFIG_PASSPHRASE": "nothing secret is in it",
         "PULUMI_OPTION_CONFIG_FILE": str(copy),
         "PULUMI_SKIP_UPDATE_CHECK": "true",

@@ -1,0 +1,68 @@
+"""Debian packages are installed beside whoever else installs some."""
+
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from trainyard_api import places
+from trainyard_sandbox import preflight
+from trainyard_sandbox.locks import locked
+from trainyard_sandbox.progress import Progress
+
+
+def script(path: Path, *lines: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(0o755)
+
+
+def installed(folder: Path, *lines: str) -> tuple[int, list[str]]:
+    """Exit code and calls of apt-get, which ends with these lines, where no package is there."""
+    script(folder / "bin" / "sleep")
+    script(folder / "bin" / "apt-get", f"echo $1 >> {folder}/calls", *lines)
+    program = places.shipped("sandbox/install-packages")
+    answer = subprocess.run([program], env={"PATH": str(folder / "bin")}, capture_output=True, check=False)
+    return answer.returncode, (folder / "calls").read_text().split()
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["Unable to lock directory /var/lib/apt/lists/", "Unable to lock the download directory"],
+)
+def test_apt_get_is_run_again_while_another_one_holds_its_lock(tmp_path: Path, words: str) -> None:
+    once = (f"[ -e {tmp_path}/free ] && exit", f": > {tmp_path}/free", f"echo 'E: {words}' >&2", "exit 100")
+    assert installed(tmp_path, *once) == (0, ["update", "update", "install"])
+
+
+def test_apt_get_is_not_run_again_for_another_reason(tmp_path: Path) -> None:
+    assert installed(tmp_path, "echo 'E: no network' >&2", "exit 100") == (100, ["update"])
+
+
+def test_apt_get_is_not_run_for_ever(tmp_path: Path) -> None:
+    code, calls = installed(tmp_path, "echo 'E: Unable to lock directory /x' >&2", "exit 100")
+    assert (code, calls) == (100, 120 * ["update"])
+
+
+def test_packages_that_another_command_has_just_installed_are_not_installed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path))
+    there, again = tmp_path / "there", tmp_path / "again"
+    program = tmp_path / "install-packages"
+    script(program, f"[ -e {there} ] && exit", "[ $# = 1 ] && echo runc && exit 1", f": > {again}")
+    monkeypatch.setattr(places, "shipped", lambda path: program)
+    told = ""
+    with ThreadPoolExecutor(1) as pool:
+        with locked(tmp_path / "locks" / "packages.lock", "nobody"):
+            waits = pool.submit(preflight.require_packages, Progress())
+            deadline = time.monotonic() + 20
+            while not told and time.monotonic() < deadline:
+                time.sleep(0.02)
+                told = capsys.readouterr().err
+            there.touch()
+        waits.result()
+    assert told == "Waiting for another installation of Debian packages to finish ...\n"
+    assert not again.exists()
