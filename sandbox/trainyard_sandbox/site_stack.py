@@ -38,7 +38,8 @@ def adapted(
     notes = [
         f"cluster: only the identifier, on Kubernetes {kubernetes}; charts, CRDs and images are the sandbox's"
     ]
-    settings["cluster"] = {"identifier": settings["cluster"]["identifier"], "version": kubernetes}
+    identifier = (settings.get("cluster") or {}).get("identifier")
+    settings["cluster"] = {**({"identifier": identifier} if identifier else {}), "version": kubernetes}
     settings["artifacts"] = theirs["artifacts"]
     notes += _controllers(settings, theirs, parts)
     if settings.pop("controllers", None):

@@ -45,6 +45,13 @@ def test_a_sites_stack_fits_the_sandbox_and_keeps_its_queues_and_tenants(stack: 
     assert read.operator.image == "docker.io/trainyard/operator:sandbox"
 
 
+def test_a_sites_stack_needs_no_identifier() -> None:
+    site = document("site")
+    del site["config"]["trainyard:platform"]["cluster"]
+    value, _ = site_stack.adapted(site, SANDBOX, "1.35", PARTS)
+    assert value["config"]["trainyard:platform"]["cluster"] == {"version": "1.35"}
+
+
 @pytest.mark.parametrize("stack", ["eks", "site"])
 def test_no_rule_refuses_it_where_the_site_allows_only_its_own_registries(
     stack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
