@@ -50,6 +50,7 @@ class Assignment:
     flavors: dict[str, str] = field(default_factory=dict)
     """By resource, of the pods that were assigned last."""
     used: defaultdict[Key, int] = field(default_factory=lambda: defaultdict(int))
+    """Of these flavors alone: who makes room for the job looks at each that has an amount here."""
     scarce: set[Key] = field(default_factory=set)
     """What is not free."""
     short: list[Short] = field(default_factory=list)
@@ -124,11 +125,12 @@ class Chooser:
             worst, reach, scarce = Fit(Mode.FITS), 0, set[Key]()
             for resource, amount in asked.items():
                 key = (name, resource)
-                fit = self._fit(job, queue, key, chosen.used[key] + amount)
+                wanted = chosen.used.get(key, 0) + amount
+                fit = self._fit(job, queue, key, wanted)
                 reach = max(reach, fit.reach)
                 if fit.mode is not Mode.FITS:
                     scarce.add(key)
-                    short.append(self._short(queue, key, chosen.used[key] + amount))
+                    short.append(self._short(queue, key, wanted))
                 if _better(worst, fit, queue.rules):
                     worst = fit
                 if worst.mode is Mode.NOT:

@@ -280,6 +280,22 @@ def test_a_share_is_taken_back_from_those_that_borrowed_it_last() -> None:
     assert forecast(there, job(gpu=6)).preempts == ("other/second",)
 
 
+def test_a_share_of_one_flavor_is_taken_back_also_by_a_queue_that_borrows_another() -> None:
+    own = cluster_queue(
+        "gpus", ("h100", {GPU: 4}), ("a100", {GPU: 8}), cohort="all", used={("h100", GPU): "6"}, **PREEMPTS
+    )
+    other = cluster_queue(
+        "other", ("h100", {GPU: 2}), ("a100", {GPU: 0}), cohort="all", used={("a100", GPU): "8"}
+    )
+    running = [
+        holds("own", 6),
+        workload("borrows", namespace="other", admitted=("other", "a100", {GPU: "8"})),
+    ]
+    assert forecast(state(own, other, workloads=running), job(gpu=4)) == Verdict(
+        answer=Answer.PREEMPTS, preempts=("other/borrows",), flavors={GPU: "a100"}
+    )
+
+
 def test_a_share_is_taken_back_also_from_jobs_that_cannot_be_seen() -> None:
     there = state(gpus(cohort="all", **PREEMPTS), lender(used=12))
     assert forecast(there, job(gpu=8)).preempts == ("jobs of ClusterQueue other",)
