@@ -154,6 +154,13 @@ TABLE: Final[dict[Reason, About]] = {
         "use another queue (label kueue.x-k8s.io/queue-name), request fewer resources, or have the platform "
         "team check LocalQueue {queue} and its ClusterQueue",
     ),
+    Reason.REQUEUED_LATER: About(
+        At.WORKLOAD,
+        "Kueue has evicted the TrainJob and tries it again later: its pods were not ready in time, or an "
+        "AdmissionCheck asks for it",
+        "wait until then. If it happens again, find out why the pods are not ready in time (usually, an "
+        "image takes long to pull, or a node does not start), or ask the owner of the AdmissionCheck",
+    ),
     Reason.QUOTA_SHORT: About(
         At.WORKLOAD,
         "other jobs use the queue's quota",

@@ -11,6 +11,7 @@ from typing import Final
 
 from trainyard_api import names
 from trainyard_api.json_types import Json
+from trainyard_api.printable import clean
 
 from . import read
 from .model import Holder, QueuePlace
@@ -173,6 +174,20 @@ def waits(workload: Json) -> bool:
     """Whether a Workload waits for quota."""
     ended = any(read.holds(workload, kind) for kind in ("QuotaReserved", "Finished"))
     return not ended and read.at(workload, "spec", "active") is not False
+
+
+def backoff(workload: Json) -> str:
+    """When Kueue tries a Workload again that it has evicted, and why not now, in words; empty if it does.
+
+    Until then, others start before it, also in a strict queue.
+    """
+    requeued = read.condition(workload, "Requeued")
+    if read.text(requeued, "status") != "False":
+        return ""
+    at = read.moment(workload, "status", "requeueState", "requeueAt")
+    when = f"at {at:%H:%M} UTC" if read.text(workload, "status", "requeueState", "requeueAt") else "later"
+    why = clean(f"{read.text(requeued, 'reason')}: {read.text(requeued, 'message')}")
+    return f"Kueue has evicted it, and tries it again {when} ({why})"
 
 
 def _holds(workload: Json) -> bool:

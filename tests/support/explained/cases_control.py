@@ -41,6 +41,11 @@ AS_FIRST = (
     "no job is before it: it starts when enough of the jobs that use the quota have ended. To start sooner, "
     "request fewer resources, or ask the platform team for more quota for LocalQueue research"
 )
+TOO_LATE = "Exceeded the PodsReady timeout team/trainjob-tj-1"
+TRIED_AGAIN = (
+    "wait until then. If it happens again, find out why the pods are not ready in time (usually, an image "
+    "takes long to pull, or a node does not start), or ask the owner of the AdmissionCheck"
+)
 
 KUEUE = Ref("Deployment", "kueue-controller-manager", "kueue-system")
 
@@ -415,6 +420,39 @@ CASES = (
             "it is number 1 of the visible jobs in ClusterQueue gpus, and waits for jobs that you are not "
             "allowed to see: no quota; it was evicted before (Preempted: for a higher priority)",
             AS_FIRST,
+        ),
+    ),
+    Case(
+        "a job whose pods were not ready in time is tried again later, and waits for no other job",
+        queued(
+            workloads=(
+                workload(
+                    condition("QuotaReserved", "Pending", TOO_LATE, "False"),
+                    condition("Evicted", "PodsReadyTimeout", TOO_LATE),
+                    condition("Requeued", "PodsReadyTimeout", TOO_LATE, "False"),
+                    requeueState={"count": 1, "requeueAt": "2026-01-01T12:01:00Z"},
+                ),
+            ),
+            queue_place=QueuePlace(1, "ClusterQueue gpus", holders=(Holder("team/other", NOW),)),
+        ),
+        Finding(
+            Reason.REQUEUED_LATER,
+            WORKLOAD,
+            f"Kueue has evicted it, and tries it again at 12:01 UTC (PodsReadyTimeout: {TOO_LATE})",
+            TRIED_AGAIN,
+        ),
+    ),
+    Case(
+        "a job that an admission check sends back without a time is tried again later",
+        held_jobset(
+            condition("QuotaReserved", "Pending", "Evicted due to provision", "False"),
+            condition("Requeued", "AdmissionCheck", "Evicted due to provision", "False"),
+        ),
+        Finding(
+            Reason.REQUEUED_LATER,
+            WORKLOAD,
+            "Kueue has evicted it, and tries it again later (AdmissionCheck: Evicted due to provision)",
+            TRIED_AGAIN,
         ),
     ),
     Case(

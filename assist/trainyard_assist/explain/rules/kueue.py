@@ -158,6 +158,14 @@ def workload_inadmissible(observation: Observation) -> Finding | None:
     return finding_of(observation, Reason.WORKLOAD_INADMISSIBLE, _ref(workload), message + hint, queue=queue)
 
 
+def requeued_later(observation: Observation) -> Finding | None:
+    """Kueue has evicted it and does not try it before some time: whether quota is free does not matter."""
+    workload = waiting(observation)
+    if workload is None or not (message := queue_place.backoff(workload)):
+        return None
+    return finding_of(observation, Reason.REQUEUED_LATER, _ref(workload), message)
+
+
 def quota_short(observation: Observation) -> Finding | None:
     """It waits in its queue."""
     workload = waiting(observation)
@@ -311,6 +319,7 @@ BEFORE_ADMISSION: Final = (
     workload_unseen,
     workload_inactive,
     workload_inadmissible,
+    requeued_later,
     quota_short,
     admission_check_pending,
 )
