@@ -112,6 +112,8 @@ class Job:
     """Whether jobs are being stopped for it."""
     closed: str = ""
     """Why its LocalQueue admits nothing, in words."""
+    backoff: str = ""
+    """Why Kueue does not try it now, in words. Until then, those behind it go first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

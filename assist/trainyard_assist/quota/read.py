@@ -89,6 +89,7 @@ def job_of(workload: Json, local_queue: Json | None) -> Job:
         considered=considered is not None and read.text(considered, "reason") != _COMES,
         preempting=read.text(considered, "reason") == _MAKES_ROOM,
         closed=closed(door),
+        backoff=queue_place.backoff(workload),
     )
 
 

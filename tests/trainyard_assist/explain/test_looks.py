@@ -16,6 +16,7 @@ from tests.support.explained.objects import (
     claim,
     condition,
     container,
+    gated,
     homeless,
     job,
     mounts,
@@ -162,6 +163,10 @@ def test_the_place_is_counted_by_priority_and_age_among_those_that_wait_for_the_
         of(rival("more-important", priority=9, seconds=1, queue="b", namespace="others"), "Job", "urgent"),
         rival("another-queue", queue="c", namespace="others"),
         rival("runs-already", reserved=True),
+        {
+            **(held := rival("held")),
+            "metadata": {**held["metadata"], **gated("trainyard.dev/sent-suspended")},
+        },
     ]
     everywhere = queue_place.counted_place(mine, [mine, *others], queues, partial=False)
     assert everywhere == QueuePlace(3, "ClusterQueue gpus", before=("Job others/urgent", "team/older"))

@@ -26,6 +26,10 @@ from trainyard_assist.quota.words import sentence
 
 ONE = 10**9
 DOORS = {"local_queues": [local_queue("default", "gpus")]}
+EVICTED = [
+    looked_at("PendingEvaluation"),
+    {"type": "Requeued", "status": "False", "reason": "PodsReadyTimeout", "message": "not ready"},
+]
 PREEMPTS: dict[str, Any] = {
     "preemption": {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
 }
@@ -201,6 +205,42 @@ def test_in_a_strict_queue_it_waits_for_those_before_it() -> None:
     assert verdict == Verdict(answer=Answer.WAITS, before=("team/large", "team/larger"))
     assert said(verdict) == "waits, behind team/large, team/larger"
     assert forecast(there, job(gpu=1, priority=1)).starts
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        workload("gated", requests={GPU: "8"}, gates="trainyard.dev/sent-suspended"),
+        workload("on-hold", requests={GPU: "8"}, conditions=[looked_at("OnHold")]),
+        workload("evicted", requests={GPU: "8"}, conditions=EVICTED),
+    ],
+    ids=lambda held: held["metadata"]["name"],
+)
+def test_what_kueue_does_not_try_now_holds_nobody_up(held: Any) -> None:
+    strict = gpus(4, queueingStrategy="StrictFIFO")
+    strict["status"]["pendingWorkloads"] = len(state(strict, workloads=[held], **DOORS).waiting)
+    assert forecast(state(strict, workloads=[held], **DOORS), job(gpu=1)) == Verdict(
+        answer=Answer.STARTS, flavors={GPU: "h100"}
+    )
+    head = {**held, "spec": {**held["spec"], "queueName": "strict"}}
+    there = state(
+        gpus(5, nominal=4, cohort="all"),
+        lender("strict", nominal=4, queueingStrategy="StrictFIFO"),
+        workloads=[head],
+        local_queues=[local_queue("default", "gpus"), local_queue("strict", "strict")],
+    )
+    assert forecast(there, job(gpu=3)).starts
+
+
+def test_a_job_that_kueue_has_evicted_waits_until_it_tries_it_again() -> None:
+    evicted = workload("evicted", requests={GPU: "1"}, conditions=EVICTED)
+    evicted["status"]["requeueState"] = {"requeueAt": "2026-01-01T12:01:00Z"}
+    there = state(gpus(), workloads=[evicted], **DOORS)
+    verdict = forecast(there, there.waiting[0])
+    assert verdict == Verdict(
+        answer=Answer.WAITS,
+        why="Kueue has evicted it, and tries it again at 12:01 UTC (PodsReadyTimeout: not ready)",
+    )
 
 
 def test_otherwise_what_is_smaller_goes_past_what_does_not_fit() -> None:
