@@ -24,6 +24,14 @@ ASKS: dict[str, Any] = {"containers": [{"name": "node", "resources": {"requests"
 QUOTA_SAID = (
     "couldn't assign flavors to pod set node: insufficient unused quota for cpu in flavor spot, 2 more needed"
 )
+UNANSWERED = (
+    'Internal error occurred: failed calling webhook "mpod.kb.io": failed to call webhook: Post '
+    '"https://jobset-webhook-service.jobset-system.svc:443/mutate--v1-pod": connection refused'
+)
+ANSWER = (
+    "have the platform team look at the service of the webhook, which does not answer: the TrainJob then "
+    "continues by itself"
+)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from trainyard_assist.explain import Finding, QueuePlace, Ref, Subject
 from trainyard_assist.explain.model import Holder
 from trainyard_operator.core.decide.causes import MEND_CONTENT
 
-from .cases import QUOTA_SAID, SELF, WORKLOAD, Case, held_jobset, queued
+from .cases import ANSWER, QUOTA_SAID, SELF, UNANSWERED, WORKLOAD, Case, held_jobset, queued
 from .objects import (
     NOW,
     QUEUED,
@@ -19,6 +19,7 @@ from .objects import (
     deployment,
     event,
     gated,
+    job,
     jobset,
     lease,
     seen,
@@ -45,6 +46,12 @@ TOO_LATE = "Exceeded the PodsReady timeout team/trainjob-tj-1"
 TRIED_AGAIN = (
     "wait until then. If it happens again, find out why the pods are not ready in time (usually, an image "
     "takes long to pull, or a node does not start), or ask the owner of the AdmissionCheck"
+)
+JOBSET_DOWN = Finding(
+    Reason.JOBSET_CONTROLLER_DOWN,
+    Ref("Deployment", "jobset-controller", "jobset-system"),
+    "it has no available pods (replicas: 1)",
+    "have the platform team look at the JobSet controller: kubectl get deployments,pods -n jobset-system",
 )
 
 KUEUE = Ref("Deployment", "kueue-controller-manager", "kueue-system")
@@ -594,13 +601,7 @@ CASES = (
     Case(
         "a JobSet controller without pods is down",
         unbuilt(jobset_controller=deployment(0)),
-        Finding(
-            Reason.JOBSET_CONTROLLER_DOWN,
-            Ref("Deployment", "jobset-controller", "jobset-system"),
-            "it has no available pods (replicas: 1)",
-            "have the platform team look at the JobSet controller: kubectl get deployments,pods -n "
-            "jobset-system",
-        ),
+        JOBSET_DOWN,
     ),
     Case(
         "a JobSet that nobody has touched has no controller",
@@ -612,6 +613,28 @@ CASES = (
             "have the platform team look at the JobSet controller: kubectl get deployments,pods -n "
             "jobset-system",
         ),
+    ),
+    Case(
+        "a JobSet controller without pods keeps Kueue from resuming what it has admitted",
+        replace(
+            held_jobset(condition("QuotaReserved"), condition("Admitted")), jobset_controller=deployment(0)
+        ),
+        JOBSET_DOWN,
+    ),
+    Case(
+        "a JobSet controller without pods keeps the operator from resuming a job without a queue",
+        suspended(trainjob=trainjob(), jobset_controller=deployment(0)),
+        JOBSET_DOWN,
+    ),
+    Case(
+        "a JobSet controller without pods leaves the Jobs of a resumed JobSet suspended",
+        seen(jobs=({**job(), "spec": {"suspend": True}},), pods=(), jobset_controller=deployment(0)),
+        JOBSET_DOWN,
+    ),
+    Case(
+        "a JobSet controller without pods does not make the Jobs of a resumed JobSet anew",
+        seen(jobs=(), pods=(), jobset_controller=deployment(0)),
+        JOBSET_DOWN,
     ),
     Case(
         "a JobSet that does not come, though all that can be seen is well, is told",
@@ -633,6 +656,11 @@ CASES = (
             "jobs are forbidden",
             MEND_CONTENT,
         ),
+    ),
+    Case(
+        "a webhook that does not answer for a Job is none that refuses it",
+        seen(jobs=(), pods=(), events=(event("uid-of-jobset", "JobCreationFailed", UNANSWERED),)),
+        Finding(Reason.JOBS_REFUSED, Ref("JobSet", "tj", "team"), UNANSWERED, ANSWER),
     ),
     Case(
         "what was refused is still told by the operator when the events are gone",

@@ -8,7 +8,7 @@ from trainyard_api.reasons import Reason
 from trainyard_assist.explain import Finding, Ref
 from trainyard_operator.core.decide.causes import MEND_CONTENT
 
-from .cases import ASKS, FIRST, FITS, INSUFFICIENT, PODS, SECOND, Case
+from .cases import ANSWER, ASKS, FIRST, FITS, INSUFFICIENT, PODS, SECOND, UNANSWERED, Case
 from .objects import (
     claim,
     condition,
@@ -19,6 +19,7 @@ from .objects import (
     pod,
     pod_group,
     seen,
+    trainjob,
 )
 
 POOL = {"trainyard.dev/pool": "h100"}
@@ -53,6 +54,15 @@ CASES = (
             "pods is forbidden: no root",
             MEND_CONTENT,
         ),
+    ),
+    Case(
+        "a webhook that does not answer for pods is none that refuses them",
+        seen(
+            trainjob=trainjob(condition("Blocked", "PodsRefused", f"Job tj-node-0: no root; {MEND_CONTENT}")),
+            pods=(),
+            events=(event(PODS, "FailedCreate", f"Error creating: {UNANSWERED}"),),
+        ),
+        Finding(Reason.PODS_REFUSED, Ref("Job", "tj-node-0", "team"), UNANSWERED, ANSWER),
     ),
     Case(
         "a node that does not answer is named with the pods on it",

@@ -22,6 +22,7 @@ from tests.support.explained.objects import (
     mounts,
     pod,
     seen,
+    suspended,
     terminated,
     told,
     trainjob,
@@ -53,6 +54,14 @@ LOOKS = {
     "the operator and JobSet's controller, as long as there is no JobSet": (
         unbuilt(),
         FollowUps(operator=True, jobset_controller=True),
+    ),
+    "the operator and JobSet's controller, where a job was resumed and its JobSet was not": (
+        suspended(trainjob=trainjob()),
+        FollowUps(operator=True, jobset_controller=True),
+    ),
+    "JobSet's controller, as long as the Jobs of a JobSet that runs are suspended": (
+        seen(jobs=({**job(), "spec": {"suspend": True}},), pods=()),
+        FollowUps(jobset_controller=True),
     ),
     "all nodes, for a pod without one": (
         seen(pods=(pod(0), homeless(1))),
@@ -89,6 +98,8 @@ def test_a_workload_that_waits_is_looked_for_in_its_queue() -> None:
     waits = workload(condition("QuotaReserved", status="False"))
     assert follow_ups(queued(workloads=(waits,))) == FollowUps(operator=True, kueue=True, workload=waits)
     assert follow_ups(queued(condition("QuotaReserved"))) == FollowUps(operator=True, kueue=True)
+    admitted = held_jobset(condition("QuotaReserved"), condition("Admitted"))
+    assert follow_ups(admitted) == FollowUps(operator=True, kueue=True, jobset_controller=True)
     by_its_user = replace(held_jobset(suspend=True), workloads=())
     assert follow_ups(by_its_user) == FollowUps()
 
