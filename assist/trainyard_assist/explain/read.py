@@ -13,7 +13,7 @@ from typing import Any, Final
 from trainyard_api import names, runtime_ref
 from trainyard_api.json_types import Json
 
-from .model import Observation, Ref
+from .model import Observation, Ref, Subject
 
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -144,6 +144,13 @@ def is_held(observation: Observation, lease: Json) -> bool:
     lasts = number(lease, "spec", "leaseDurationSeconds", default=15)
     renewed = moment(lease, "spec", "renewTime")
     return bool(text(lease, "spec", "holderIdentity")) and since(observation, renewed) <= lasts
+
+
+def operator_is_away(observation: Observation) -> bool:
+    """Whether nobody holds the Lease of an operator, as far as that can be seen."""
+    return Subject.OPERATOR_LEASE not in observation.unseen and not any(
+        is_held(observation, lease) for lease in observation.leases
+    )
 
 
 # --- the queue ----------------------------------------------------------------

@@ -47,11 +47,15 @@ def queued(*conditions: Object, **changed: Any) -> Observation:
     return suspended(**{"trainjob": trainjob(suspend=True, more=QUEUED), **changed})
 
 
-def held_jobset(*conditions: Object, suspend: bool = False, more: Object | None = None) -> Observation:
+def held_jobset(
+    *conditions: Object, suspend: bool = False, more: Object | None = None, **changed: Any
+) -> Observation:
     """One whose JobSet a queue holds."""
     waits = jobset(suspend=True)
     waits["metadata"] |= QUEUED | (more or {})
-    return queued(*conditions, trainjob=trainjob(suspend=suspend, more=QUEUED), jobset=waits)
+    return queued(
+        *conditions, **{"trainjob": trainjob(suspend=suspend, more=QUEUED), "jobset": waits, **changed}
+    )
 
 
 def failed(*conditions: Object, **changed: Any) -> Observation:

@@ -47,6 +47,12 @@ TRIED_AGAIN = (
     "wait until then. If it happens again, find out why the pods are not ready in time (usually, an image "
     "takes long to pull, or a node does not start), or ask the owner of the AdmissionCheck"
 )
+NO_OPERATOR = Finding(
+    Reason.OPERATOR_DOWN,
+    Ref("Lease", "trainyard-operator"),
+    "there is no Lease of an operator",
+    "have the platform team look at the operator: kubectl get deployments,pods -n trainyard-system",
+)
 JOBSET_DOWN = Finding(
     Reason.JOBSET_CONTROLLER_DOWN,
     Ref("Deployment", "jobset-controller", "jobset-system"),
@@ -139,12 +145,7 @@ CASES = (
     Case(
         "without any Lease there is no operator",
         unbuilt(leases=()),
-        Finding(
-            Reason.OPERATOR_DOWN,
-            Ref("Lease", "trainyard-operator"),
-            "there is no Lease of an operator",
-            "have the platform team look at the operator: kubectl get deployments,pods -n trainyard-system",
-        ),
+        NO_OPERATOR,
     ),
     Case(
         "the operator's own words are repeated, with the next step at their end",
@@ -524,12 +525,7 @@ CASES = (
     Case(
         "a job whose JobSet has completed while no operator ran waits for that to be said",
         seen(jobset=jobset(condition("Completed")), leases=()),
-        Finding(
-            Reason.OPERATOR_DOWN,
-            Ref("Lease", "trainyard-operator"),
-            "there is no Lease of an operator",
-            "have the platform team look at the operator: kubectl get deployments,pods -n trainyard-system",
-        ),
+        NO_OPERATOR,
     ),
     Case(
         "a job whose JobSet waits without a Workload says so, by whichever label it is in the queue",
@@ -571,12 +567,44 @@ CASES = (
     Case(
         "a resumed job whose JobSet still has the gate needs its operator",
         replace(held_jobset(more=gated("trainyard.dev/sent-suspended")), leases=()),
-        Finding(
-            Reason.OPERATOR_DOWN,
-            Ref("Lease", "trainyard-operator"),
-            "there is no Lease of an operator",
-            "have the platform team look at the operator: kubectl get deployments,pods -n trainyard-system",
+        NO_OPERATOR,
+    ),
+    Case(
+        "a job that was resumed while no operator ran needs its operator, which has deactivated its Workload",
+        replace(
+            held_jobset(
+                trainjob=trainjob(condition("Suspended"), more=QUEUED),
+                workloads=(workload(condition("Evicted", "Deactivated", "deactivated"), active=False),),
+            ),
+            leases=(),
         ),
+        NO_OPERATOR,
+    ),
+    Case(
+        "a waiting job that was suspended while no operator ran needs its operator, or its queue admits it",
+        replace(held_jobset(condition("QuotaReserved", status="False"), suspend=True), leases=()),
+        NO_OPERATOR,
+    ),
+    Case(
+        "what an operator that is away has said of a queue is not repeated, but what Kueue says now",
+        replace(
+            held_jobset(
+                condition("QuotaReserved", "Pending", QUOTA_SAID, "False"),
+                trainjob=trainjob(condition("Blocked", "QueueTooSmall", "too much; ask less"), more=QUEUED),
+            ),
+            kueue=deployment(1),
+            leases=(),
+        ),
+        Finding(Reason.QUOTA_SHORT, WORKLOAD, QUOTA_SAID, WAIT),
+    ),
+    Case(
+        "of refused pods, what an operator that is away has said is still told as long as there are none",
+        seen(
+            trainjob=trainjob(condition("Blocked", "PodsRefused", "Job tj-node-0: no root; correct it")),
+            pods=(),
+            leases=(),
+        ),
+        Finding(Reason.PODS_REFUSED, SELF, "Job tj-node-0: no root", "correct it"),
     ),
     Case(
         "a job that Kueue has admitted without resuming its JobSet is Kueue's to resume",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tests.support.explained.cases import QUOTA_SAID, failed, held_jobset, queued
@@ -11,6 +9,7 @@ from tests.support.explained.cases_control import PREEMPTED
 from tests.support.explained.objects import (
     HEALTHY,
     NOW,
+    QUEUED,
     Object,
     ago,
     claim,
@@ -63,6 +62,10 @@ LOOKS = {
         seen(jobs=({**job(), "spec": {"suspend": True}},), pods=()),
         FollowUps(jobset_controller=True),
     ),
+    "the operator, where it has said what holds the job up": (
+        seen(trainjob=trainjob(condition("Blocked", "QueueTooSmall", "too much; ask less"))),
+        FollowUps(operator=True, nodes=("n1",)),
+    ),
     "all nodes, for a pod without one": (
         seen(pods=(pod(0), homeless(1))),
         FollowUps(all_nodes=True, nodes=("n1",)),
@@ -100,8 +103,8 @@ def test_a_workload_that_waits_is_looked_for_in_its_queue() -> None:
     assert follow_ups(queued(condition("QuotaReserved"))) == FollowUps(operator=True, kueue=True)
     admitted = held_jobset(condition("QuotaReserved"), condition("Admitted"))
     assert follow_ups(admitted) == FollowUps(operator=True, kueue=True, jobset_controller=True)
-    by_its_user = replace(held_jobset(suspend=True), workloads=())
-    assert follow_ups(by_its_user) == FollowUps()
+    by_its_user = trainjob(condition("Suspended"), suspend=True, more=QUEUED)
+    assert follow_ups(held_jobset(trainjob=by_its_user, workloads=())) == FollowUps()
 
 
 def test_who_took_its_quota_is_looked_for_by_the_uid_that_kueue_tells() -> None:

@@ -73,9 +73,7 @@ def down(observation: Observation) -> Finding | None:
         message = f"it has no available pods (replicas: {replicas})"
         return finding_of(observation, Reason.KUEUE_DOWN, about, message, namespace=NAMESPACE)
     # Without it, Kueue may run under another name. If the operator does not run either, the platform is gone.
-    if Subject.OPERATOR_LEASE in observation.unseen or any(
-        read.is_held(observation, lease) for lease in observation.leases
-    ):
+    if not read.operator_is_away(observation):
         return None
     message = "it does not exist, and no operator runs: the platform has been removed, or is being installed"
     return finding_of(observation, Reason.KUEUE_DOWN, about, message, namespace=NAMESPACE)
