@@ -125,7 +125,7 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.KUEUE_DOWN: About(
         At.WORKLOAD,
-        "the TrainJob waits in a queue, but Kueue does not run",
+        "the TrainJob waits in a queue, or Kueue has to stop its pods, but Kueue does not run",
         "have the platform team look at Kueue: kubectl get deployments,pods -n {namespace}",
     ),
     Reason.GATED: About(

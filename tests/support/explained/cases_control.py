@@ -513,6 +513,22 @@ CASES = (
         ),
     ),
     Case(
+        "Kueue without pods does not stop the pods of a job that its user has suspended",
+        seen(
+            trainjob=trainjob(condition("Suspended"), suspend=True, more=QUEUED),
+            jobset={**jobset(), "metadata": {**jobset()["metadata"], **QUEUED}},
+            workloads=(workload(condition("QuotaReserved"), condition("Admitted"), active=False),),
+            kueue=deployment(0),
+        ),
+        Finding(
+            Reason.KUEUE_DOWN,
+            KUEUE,
+            "it has no available pods (replicas: 1); the TrainJob is suspended, but its own pods run until "
+            "Kueue stops them",
+            "have the platform team look at Kueue: kubectl get deployments,pods -n kueue-system",
+        ),
+    ),
+    Case(
         "a platform that was removed under a waiting job is told, and not what Kueue said last",
         replace(held_jobset(condition("QuotaReserved", "Pending", QUOTA_SAID, "False")), leases=()),
         Finding(

@@ -19,6 +19,7 @@ BEFORE_THE_END: Final[tuple[Rule, ...]] = (
     trainjob.operator_down,
     trainjob.blocked,
     trainjob.runtime_missing,
+    kueue.down,
     trainjob.suspended,
     *kueue.BEFORE_ADMISSION,
     jobset.controller_down,
