@@ -59,6 +59,11 @@ FINE = {
         State.RUNNING,
         "runs: 2 of 2 pods are ready",
     ),
+    "a job that keeps the content of its runtime, which was deleted, and whose JobSet may not be seen": (
+        seen(jobset=None, runtime=None, unseen={Subject.JOBSET: "you are not allowed to get jobsets"}),
+        State.RUNNING,
+        "runs: 2 of 2 pods are ready",
+    ),
     "a job that was just created": (
         unbuilt(trainjob=trainjob(seconds=1)),
         State.STARTING,

@@ -119,7 +119,7 @@ def runtime_missing(observation: Observation) -> Finding | None:
     """There is no runtime to build a JobSet from."""
     if (
         observation.runtime is not None
-        or Subject.RUNTIME in observation.unseen
+        or not observation.unseen.keys().isdisjoint((Subject.RUNTIME, Subject.JOBSET))
         or read.own_jobset(observation) is not None
     ):
         return None
