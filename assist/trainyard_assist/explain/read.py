@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from trainyard_api import names, runtime_ref
 from trainyard_api.json_types import Json
+from trainyard_api.quantity import Quantity
+from trainyard_operator.core.build.resources import pod_requests
 
 from .model import Observation, Ref, Subject
 
@@ -235,6 +237,19 @@ def current_pods(observation: Observation) -> list[Json]:
 def pending(observation: Observation) -> list[Json]:
     """The current pods that have not started."""
     return [pod for pod in current_pods(observation) if text(pod, "status", "phase") == "Pending"]
+
+
+def requests(pod: Json) -> Mapping[str, Quantity]:
+    """Its requests by resource, summed up as the scheduler does; a limit counts where there is no request."""
+    try:
+        return pod_requests({"template": {"spec": {"template": pod}}}, limits_count=True)
+    except (
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ):  # no pod that an API server lets in
+        return {}
 
 
 def has_its_volumes(pod: Json) -> bool:

@@ -173,6 +173,31 @@ CASES = (
         ),
     ),
     Case(
+        "of a pod whose init container asks for more than its containers, that is what it asks for",
+        seen(
+            pods=(
+                pod(0),
+                homeless(
+                    1,
+                    INSUFFICIENT,
+                    containers=[{"name": "node", "resources": {"requests": {"cpu": "1"}}}],
+                    initContainers=[
+                        {"name": "fetch", "resources": {"requests": {"cpu": "6"}}},
+                        {"name": "proxy", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}},
+                    ],
+                ),
+            )
+        ),
+        Finding(
+            Reason.NO_NODE_FITS,
+            SECOND,
+            "0/1 nodes are available: 1 Insufficient cpu. (the pod asks for cpu 6, and no node has "
+            "more than 4)",
+            FITS,
+            ranks=(1,),
+        ),
+    ),
+    Case(
         "a device that no node offers which the pod may run on is a device plugin's matter",
         seen(
             pods=(homeless(0, "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.", nodeSelector=POOL),),
