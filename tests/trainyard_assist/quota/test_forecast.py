@@ -21,7 +21,7 @@ from tests.support.kueues import (
 from trainyard_api.pools import Taint
 from trainyard_assist.quota import Answer, Job, PodSet, Short, State, Verdict, forecast, pod_sets_of
 from trainyard_assist.quota.model import Flavor
-from trainyard_assist.quota.read import closed
+from trainyard_assist.quota.read import closed, job_of
 from trainyard_assist.quota.words import sentence
 
 ONE = 10**9
@@ -129,6 +129,50 @@ def test_a_flavor_that_its_pods_do_not_tolerate_or_select_is_left_out() -> None:
     assert forecast(labelled, chosen).why == (
         "its nodeSelector wants pool=h100, which flavor a100 does not have"
     )
+
+
+@pytest.mark.parametrize(
+    ("terms", "fits"),
+    [
+        ([[("pool", "In", "h100", "a100")]], True),
+        ([[("pool", "In", "h100")]], False),
+        ([[("pool", "NotIn", "a100")]], False),
+        ([[("pool", "NotIn", "h100"), ("zone", "In", "b")]], True),
+        ([[("pool", "Exists")]], True),
+        ([[("pool", "DoesNotExist")]], False),
+        ([[("memory", "Gt", "79"), ("memory", "Lt", "81")]], True),
+        ([[("memory", "Gt", "80")]], False),
+        ([[("pool", "Gt", "80")]], False),
+        ([[("pool", "Unknown")]], False),
+        ([[("pool", "In", "h100")], [("pool", "In", "a100")]], True),
+        ([[("pool", "In", "h100")], [("zone", "In", "b")]], True),
+    ],
+)
+def test_a_flavor_whose_own_labels_the_node_affinity_excludes_is_left_out(terms: Any, fits: bool) -> None:
+    there = dataclasses.replace(
+        state(two_flavors()), flavors={"a100": Flavor({"pool": "a100", "memory": "80"})}
+    )
+    required = [
+        {
+            "matchExpressions": [
+                {"key": key, "operator": operator, "values": values} for key, operator, *values in term
+            ]
+        }
+        for term in terms
+    ]
+    node_affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": required}}
+    pod = {
+        "affinity": {"nodeAffinity": node_affinity},
+        "containers": [{"name": "node", "resources": {"requests": {GPU: "1"}}}],
+    }
+    template = {"spec": {"template": {"spec": pod}}}
+    of_jobset = pod_sets_of({"spec": {"replicatedJobs": [{"name": "node", "template": template}]}})
+    of_workload = workload("new", requests={GPU: "1"})
+    of_workload["spec"]["podSets"] = [{"name": "node", "count": 1, "template": {"spec": pod}}]
+    for pod_sets in (of_jobset, job_of(of_workload, None).pods):
+        verdict = forecast(there, Job(name="team/new", queue="gpus", pods=pod_sets))
+        assert verdict.starts is fits
+        assert verdict.why == ("" if fits else "its node affinity excludes flavor a100")
 
 
 def test_a_queue_that_rather_tries_the_next_flavor_than_borrows_does() -> None:
