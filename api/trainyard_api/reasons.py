@@ -32,6 +32,7 @@ class Reason(StrEnum):
     WORKLOAD_UNSEEN = "WaitsInQueue"
     WORKLOAD_INACTIVE = "WorkloadInactive"
     WORKLOAD_INADMISSIBLE = "WorkloadInadmissible"
+    REQUEUED_LATER = "RequeuedLater"
     QUOTA_SHORT = "QuotaShort"
     ADMISSION_CHECK = "AdmissionCheckPending"
     NOT_RESUMED = "AdmittedButSuspended"

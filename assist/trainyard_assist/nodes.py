@@ -16,7 +16,6 @@ from typing import Final
 from trainyard_api import names, quantity
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
-from trainyard_operator.core.build.resources import pod_requests
 
 from .explain import read
 
@@ -137,21 +136,9 @@ def _used(pods: Iterable[Json]) -> dict[str, dict[str, dict[str, int]]]:
         if not node or read.text(pod, "status", "phase") in ("Succeeded", "Failed"):
             continue
         by = used.setdefault(node, {}).setdefault(read.text(pod, "metadata", "namespace"), defaultdict(int))
-        for resource, amount in {**_requests(pod), "pods": quantity.parse("1")}.items():
+        for resource, amount in {**read.requests(pod), "pods": quantity.parse("1")}.items():
             by[resource] += amount.nano
     return used
-
-
-def _requests(pod: Json) -> Mapping[str, quantity.Quantity]:
-    try:
-        return pod_requests({"template": {"spec": {"template": pod}}}, limits_count=True)
-    except (
-        AttributeError,
-        KeyError,
-        TypeError,
-        ValueError,
-    ):  # no pod that an API server lets in
-        return {}
 
 
 def _sick(node: Json, pool: str) -> Iterable[Sick]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trainyard_api import quantity
+from trainyard_api import names, quantity
 from trainyard_assist import quota
 from trainyard_assist.quota import Job, PodSet, State
 
@@ -77,6 +77,7 @@ def workload(
     requests: Quota | None = None,
     conditions: list[Object] | None = None,
     admitted: tuple[str, str, Quota] | None = None,
+    gates: str = "",
 ) -> Object:
     """The Workload of a job; `admitted`: the ClusterQueue, the flavor and what it has of it."""
     status: Object = {"conditions": conditions or []}
@@ -97,6 +98,7 @@ def workload(
             "namespace": namespace,
             "creationTimestamp": moment(created),
             "ownerReferences": [{"kind": "JobSet", "name": job}],
+            "annotations": {names.QUEUE_GATES_ANNOTATION: gates},
         },
         "spec": {"queueName": queue, "priority": priority, "podSets": [{"name": "node", "count": 1}]},
         "status": status,

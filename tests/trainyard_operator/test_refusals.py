@@ -239,6 +239,17 @@ def test_what_may_have_run_keeps_its_runtime_and_says_so(fields: dict[str, Any],
     )
 
 
+def test_of_a_webhook_that_does_not_answer_nothing_in_the_content_is_to_be_corrected() -> None:
+    message = 'Job tj-node-0: Internal error occurred: failed calling webhook "mpod.kb.io": refused'
+    plan = reconcile(looked(started(), replace(PODS, message=message)), at(70))
+    assert plan.status is not None
+    (condition,) = plan.status["conditions"]
+    assert condition["message"] == (
+        f"{message}; have the platform team look at the service of the webhook, which does not answer: the "
+        "TrainJob then continues by itself"
+    )
+
+
 def test_what_its_queue_has_resumed_once_has_not_run() -> None:
     there = looked(started(blocked(), queue="gpus", generation=2), PODS)
     assert reconcile(there, at(70)).writes == (DELETION,)

@@ -125,7 +125,7 @@ TABLE: Final[dict[Reason, About]] = {
     ),
     Reason.KUEUE_DOWN: About(
         At.WORKLOAD,
-        "the TrainJob waits in a queue, but Kueue does not run",
+        "the TrainJob waits in a queue, or Kueue has to stop its pods, but Kueue does not run",
         "have the platform team look at Kueue: kubectl get deployments,pods -n {namespace}",
     ),
     Reason.GATED: About(
@@ -153,6 +153,13 @@ TABLE: Final[dict[Reason, About]] = {
         "the queue is missing, stopped, misconfigured or too small for the TrainJob",
         "use another queue (label kueue.x-k8s.io/queue-name), request fewer resources, or have the platform "
         "team check LocalQueue {queue} and its ClusterQueue",
+    ),
+    Reason.REQUEUED_LATER: About(
+        At.WORKLOAD,
+        "Kueue has evicted the TrainJob and tries it again later: its pods were not ready in time, or an "
+        "AdmissionCheck asks for it",
+        "wait until then. If it happens again, find out why the pods are not ready in time (usually, an "
+        "image takes long to pull, or a node does not start), or ask the owner of the AdmissionCheck",
     ),
     Reason.QUOTA_SHORT: About(
         At.WORKLOAD,

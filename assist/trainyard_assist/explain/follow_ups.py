@@ -30,7 +30,7 @@ class FollowUps:
     runtimes: bool = False
     """Whether to list the runtimes, because the TrainJob's own is missing."""
     operator: bool = False
-    """Whether the operator has something to do, and so must be running."""
+    """Whether the operator has something to do, or has said something, and so must be running."""
     jobset_controller: bool = False
     """Whether JobSet's controller has something to do."""
     kueue: bool = False
@@ -68,7 +68,9 @@ def follow_ups(observation: Observation) -> FollowUps:
     on = {read.text(pod, "spec", "nodeName") for pod in observation.pods}
     return FollowUps(
         runtimes=observation.runtime is None and Subject.RUNTIME not in observation.unseen,
-        operator=trainjob.needs_operator(observation) or kueue.is_needed(observation),
+        operator=trainjob.needs_operator(observation)
+        or kueue.is_needed(observation)
+        or read.holds(observation.trainjob, names.BLOCKED),
         jobset_controller=not jobset.is_served(observation),
         kueue=kueue.is_needed(observation),
         pod_groups=tuple(_gang_schedulers(observation)),

@@ -11,6 +11,7 @@ from typing import Final
 
 from trainyard_api import names
 from trainyard_api.json_types import Json
+from trainyard_api.printable import clean
 
 from . import read
 from .model import Holder, QueuePlace
@@ -19,6 +20,8 @@ NAMED: Final = 3
 """Jobs that are named, at most."""
 _LACKS: Final = re.compile(r"insufficient unused quota for (\S{1,253}) in flavor ([^\s,]{1,253})")
 """How Kueue (0.19) says which resource of which flavor it lacks."""
+_NOT_QUEUED: Final = ("QuotaReserved", "Finished", "WaitingForReplacementPods")
+"""Conditions of a Workload that does not wait for quota."""
 _OURS: Final = (names.TRAINJOB, names.JOBSET, "")
 
 
@@ -170,9 +173,26 @@ def _queue(workload: Json) -> tuple[str, str]:
 
 
 def waits(workload: Json) -> bool:
-    """Whether a Workload waits for quota."""
-    ended = any(read.holds(workload, kind) for kind in ("QuotaReserved", "Finished"))
-    return not ended and read.at(workload, "spec", "active") is not False
+    """Whether Kueue has a Workload in its queue (0.19: `IsAdmissible`), if only for later (`backoff`)."""
+    gated = read.texts(workload, "metadata", "annotations").get(names.QUEUE_GATES_ANNOTATION)
+    on_hold = read.text(read.condition(workload, "QuotaReserved"), "reason") == "OnHold"
+    if gated or on_hold or read.at(workload, "spec", "active") is False:
+        return False
+    return not any(read.holds(workload, kind) for kind in _NOT_QUEUED)
+
+
+def backoff(workload: Json) -> str:
+    """When Kueue tries a Workload again that it has evicted, and why not now, in words; empty if it does.
+
+    Until then, others start before it, also in a strict queue.
+    """
+    requeued = read.condition(workload, "Requeued")
+    if read.text(requeued, "status") != "False":
+        return ""
+    at = read.moment(workload, "status", "requeueState", "requeueAt")
+    when = f"at {at:%H:%M} UTC" if read.text(workload, "status", "requeueState", "requeueAt") else "later"
+    why = clean(f"{read.text(requeued, 'reason')}: {read.text(requeued, 'message')}")
+    return f"Kueue has evicted it, and tries it again {when} ({why})"
 
 
 def _holds(workload: Json) -> bool:

@@ -12,8 +12,10 @@ from typing import Any, Final
 
 from trainyard_api import names, runtime_ref
 from trainyard_api.json_types import Json
+from trainyard_api.quantity import Quantity
+from trainyard_operator.core.build.resources import pod_requests
 
-from .model import Observation, Ref
+from .model import Observation, Ref, Subject
 
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -146,6 +148,13 @@ def is_held(observation: Observation, lease: Json) -> bool:
     return bool(text(lease, "spec", "holderIdentity")) and since(observation, renewed) <= lasts
 
 
+def operator_is_away(observation: Observation) -> bool:
+    """Whether nobody holds the Lease of an operator, as far as that can be seen."""
+    return Subject.OPERATOR_LEASE not in observation.unseen and not any(
+        is_held(observation, lease) for lease in observation.leases
+    )
+
+
 # --- the queue ----------------------------------------------------------------
 
 
@@ -228,6 +237,19 @@ def current_pods(observation: Observation) -> list[Json]:
 def pending(observation: Observation) -> list[Json]:
     """The current pods that have not started."""
     return [pod for pod in current_pods(observation) if text(pod, "status", "phase") == "Pending"]
+
+
+def requests(pod: Json) -> Mapping[str, Quantity]:
+    """Its requests by resource, summed up as the scheduler does; a limit counts where there is no request."""
+    try:
+        return pod_requests({"template": {"spec": {"template": pod}}}, limits_count=True)
+    except (
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ):  # no pod that an API server lets in
+        return {}
 
 
 def has_its_volumes(pod: Json) -> bool:

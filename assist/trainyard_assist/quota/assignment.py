@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
@@ -16,7 +17,7 @@ from trainyard_api import pools
 from trainyard_api.capacity import Group
 from trainyard_api.pools import TaintEffect
 
-from .model import Flavor, Holder, Job, Key, PodSet, Queue, Rules, Short
+from .model import Expression, Flavor, Holder, Job, Key, PodSet, Queue, Rules, Short
 from .preemption import targets
 from .tree import Tree
 
@@ -50,6 +51,7 @@ class Assignment:
     flavors: dict[str, str] = field(default_factory=dict)
     """By resource, of the pods that were assigned last."""
     used: defaultdict[Key, int] = field(default_factory=lambda: defaultdict(int))
+    """Of these flavors alone: who makes room for the job looks at each that has an amount here."""
     scarce: set[Key] = field(default_factory=set)
     """What is not free."""
     short: list[Short] = field(default_factory=list)
@@ -124,11 +126,12 @@ class Chooser:
             worst, reach, scarce = Fit(Mode.FITS), 0, set[Key]()
             for resource, amount in asked.items():
                 key = (name, resource)
-                fit = self._fit(job, queue, key, chosen.used[key] + amount)
+                wanted = chosen.used.get(key, 0) + amount
+                fit = self._fit(job, queue, key, wanted)
                 reach = max(reach, fit.reach)
                 if fit.mode is not Mode.FITS:
                     scarce.add(key)
-                    short.append(self._short(queue, key, chosen.used[key] + amount))
+                    short.append(self._short(queue, key, wanted))
                 if _better(worst, fit, queue.rules):
                     worst = fit
                 if worst.mode is Mode.NOT:
@@ -197,7 +200,29 @@ def _unfit(name: str, flavor: Flavor, pods: PodSet) -> str:
     for label, value in pods.selector.items():
         if flavor.labels.get(label, value) != value:
             return f"its nodeSelector wants {label}={value}, which flavor {name} does not have"
+    if pods.affinity and not any(_may_hold(term, flavor.labels) for term in pods.affinity):
+        return f"its node affinity excludes flavor {name}"
     return ""
+
+
+def _may_hold(term: Sequence[Expression], labels: Mapping[str, str]) -> bool:
+    """Whether a term of a node affinity holds for these labels, whatever others a node has."""
+    return all(_holds(wanted, labels[wanted.label]) for wanted in term if wanted.label in labels)
+
+
+def _holds(wanted: Expression, value: str) -> bool:
+    match wanted.operator:
+        case "In":
+            return value in wanted.values
+        case "NotIn":
+            return value not in wanted.values
+        case "Gt" | "Lt":
+            with suppress(ValueError):  # what is no number is neither
+                number, limit = map(int, (value, *wanted.values))
+                return number > limit if wanted.operator == "Gt" else number < limit
+            return False
+        case operator:
+            return operator == "Exists"
 
 
 def flavors_of(queue: Queue) -> Iterator[Key]:

@@ -30,10 +30,13 @@ def forecast(state: State, job: Job) -> Verdict:
         why = f"ClusterQueue {job.queue} cannot be seen" if job.queue else "its LocalQueue cannot be seen"
         return Verdict(answer=Answer.UNKNOWN, why=why, sure=False)
     waiting = [other for other in state.waiting if other.queue == job.queue and other.name != job.name]
-    before = sorted((other for other in waiting if _order(other) < _order(job)), key=_order)
+    tried = [other for other in waiting if not other.backoff]
+    before = sorted((other for other in tried if _order(other) < _order(job)), key=_order)
     names = tuple(other.name for other in before[:NAMED])
     if closed := job.closed or queue.closed:
         return Verdict(answer=Answer.WAITS, why=closed, before=names)
+    if job.backoff:
+        return Verdict(answer=Answer.WAITS, why=job.backoff)
     if queue.strict and queue.waiting > len(waiting) + _is_in(job, state):
         why = f"jobs that you may not see wait in ClusterQueue {queue.name}, one after the other"
         return Verdict(answer=Answer.WAITS, why=why, before=names, sure=False)
@@ -134,7 +137,8 @@ def _reserve(chooser: Chooser, state: State, job: Job, reach: int) -> None:
             continue
         if tree.queues[queue.name].above[-1:] != top or queue.rules.reclaim is Policy.ANY:
             continue
-        head = min((other for other in state.waiting if other.queue == queue.name), key=_order, default=None)
+        tried = (other for other in state.waiting if other.queue == queue.name and not other.backoff)
+        head = min(tried, key=_order, default=None)
         if head is None or head.closed:
             continue
         chosen = chooser.assign(head)

@@ -83,6 +83,15 @@ class Flavor:
     tolerations: Sequence[Json] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """What a node affinity wants of a label."""
+
+    label: str
+    operator: str
+    values: Sequence[str] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSet:
     """Equal pods of a job."""
@@ -92,6 +101,8 @@ class PodSet:
     count: int = 1
     selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: Sequence[Json] = ()
+    affinity: Sequence[Sequence[Expression]] = ()
+    """The terms of the required node affinity, one of which has to hold; without any, each node will do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +123,8 @@ class Job:
     """Whether jobs are being stopped for it."""
     closed: str = ""
     """Why its LocalQueue admits nothing, in words."""
+    backoff: str = ""
+    """Why Kueue does not try it now, in words. Until then, those behind it go first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from trainyard_operator.core.build.resources import pod_requests
 from ..explain import queue_place, read
 from .model import (
     Cohort,
+    Expression,
     Flavor,
     Holder,
     Job,
@@ -89,6 +90,7 @@ def job_of(workload: Json, local_queue: Json | None) -> Job:
         considered=considered is not None and read.text(considered, "reason") != _COMES,
         preempting=read.text(considered, "reason") == _MAKES_ROOM,
         closed=closed(door),
+        backoff=queue_place.backoff(workload),
     )
 
 
@@ -126,6 +128,7 @@ def pod_sets_of(jobset: Json, defaults: Mapping[str, str] | None = None) -> tupl
                 count=pods,
                 selector=read.texts(pod, "nodeSelector"),
                 tolerations=tuple(read.objects(pod, "tolerations")),
+                affinity=tuple(_terms(pod)),
             )
         )
     return tuple(pod_sets)
@@ -159,6 +162,19 @@ def _pods(workload: Json) -> Iterator[PodSet]:
             count=read.number(pods, "count", default=1),
             selector=read.texts(spec, "nodeSelector"),
             tolerations=tuple(read.objects(spec, "tolerations")),
+            affinity=tuple(_terms(spec)),
+        )
+
+
+def _terms(pod: Any) -> Iterator[tuple[Expression, ...]]:
+    """The terms of the pod's required node affinity."""
+    required = read.at(pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    for term in read.objects(required, "nodeSelectorTerms"):
+        yield tuple(
+            Expression(
+                read.text(expression, "key"), read.text(expression, "operator"), _texts(expression, "values")
+            )
+            for expression in read.objects(term, "matchExpressions")
         )
 
 
@@ -191,7 +207,7 @@ def _queue(cluster_queue: Json) -> Queue:
     spec = read.at(cluster_queue, "spec")
     groups = tuple(
         Group(
-            tuple(resource for resource in group.get("coveredResources") or () if isinstance(resource, str)),
+            _texts(group, "coveredResources"),
             tuple(_name(flavor) for flavor in read.objects(group, "flavors")),
         )
         for group in read.objects(spec, "resourceGroups")
@@ -276,6 +292,11 @@ def _flavor(flavor: Json) -> Flavor:
         ),
         tolerations=tuple(read.objects(spec, "tolerations")),
     )
+
+
+def _texts(of: Json, key: str) -> tuple[str, ...]:
+    items = of.get(key)
+    return tuple(item for item in items if isinstance(item, str)) if isinstance(items, list) else ()
 
 
 def _amounts(amounts: Any) -> dict[str, int]:

@@ -24,6 +24,14 @@ ASKS: dict[str, Any] = {"containers": [{"name": "node", "resources": {"requests"
 QUOTA_SAID = (
     "couldn't assign flavors to pod set node: insufficient unused quota for cpu in flavor spot, 2 more needed"
 )
+UNANSWERED = (
+    'Internal error occurred: failed calling webhook "mpod.kb.io": failed to call webhook: Post '
+    '"https://jobset-webhook-service.jobset-system.svc:443/mutate--v1-pod": connection refused'
+)
+ANSWER = (
+    "have the platform team look at the service of the webhook, which does not answer: the TrainJob then "
+    "continues by itself"
+)
 
 
 @dataclass(frozen=True)
@@ -39,11 +47,15 @@ def queued(*conditions: Object, **changed: Any) -> Observation:
     return suspended(**{"trainjob": trainjob(suspend=True, more=QUEUED), **changed})
 
 
-def held_jobset(*conditions: Object, suspend: bool = False, more: Object | None = None) -> Observation:
+def held_jobset(
+    *conditions: Object, suspend: bool = False, more: Object | None = None, **changed: Any
+) -> Observation:
     """One whose JobSet a queue holds."""
     waits = jobset(suspend=True)
     waits["metadata"] |= QUEUED | (more or {})
-    return queued(*conditions, trainjob=trainjob(suspend=suspend, more=QUEUED), jobset=waits)
+    return queued(
+        *conditions, **{"trainjob": trainjob(suspend=suspend, more=QUEUED), "jobset": waits, **changed}
+    )
 
 
 def failed(*conditions: Object, **changed: Any) -> Observation:

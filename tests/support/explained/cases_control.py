@@ -10,7 +10,7 @@ from trainyard_assist.explain import Finding, QueuePlace, Ref, Subject
 from trainyard_assist.explain.model import Holder
 from trainyard_operator.core.decide.causes import MEND_CONTENT
 
-from .cases import QUOTA_SAID, SELF, WORKLOAD, Case, held_jobset, queued
+from .cases import ANSWER, QUOTA_SAID, SELF, UNANSWERED, WORKLOAD, Case, held_jobset, queued
 from .objects import (
     NOW,
     QUEUED,
@@ -19,6 +19,7 @@ from .objects import (
     deployment,
     event,
     gated,
+    job,
     jobset,
     lease,
     seen,
@@ -40,6 +41,23 @@ WAIT = (
 AS_FIRST = (
     "no job is before it: it starts when enough of the jobs that use the quota have ended. To start sooner, "
     "request fewer resources, or ask the platform team for more quota for LocalQueue research"
+)
+TOO_LATE = "Exceeded the PodsReady timeout team/trainjob-tj-1"
+TRIED_AGAIN = (
+    "wait until then. If it happens again, find out why the pods are not ready in time (usually, an image "
+    "takes long to pull, or a node does not start), or ask the owner of the AdmissionCheck"
+)
+NO_OPERATOR = Finding(
+    Reason.OPERATOR_DOWN,
+    Ref("Lease", "trainyard-operator"),
+    "there is no Lease of an operator",
+    "have the platform team look at the operator: kubectl get deployments,pods -n trainyard-system",
+)
+JOBSET_DOWN = Finding(
+    Reason.JOBSET_CONTROLLER_DOWN,
+    Ref("Deployment", "jobset-controller", "jobset-system"),
+    "it has no available pods (replicas: 1)",
+    "have the platform team look at the JobSet controller: kubectl get deployments,pods -n jobset-system",
 )
 
 KUEUE = Ref("Deployment", "kueue-controller-manager", "kueue-system")
@@ -127,12 +145,7 @@ CASES = (
     Case(
         "without any Lease there is no operator",
         unbuilt(leases=()),
-        Finding(
-            Reason.OPERATOR_DOWN,
-            Ref("Lease", "trainyard-operator"),
-            "there is no Lease of an operator",
-            "have the platform team look at the operator: kubectl get deployments,pods -n trainyard-system",
-        ),
+        NO_OPERATOR,
     ),
     Case(
         "the operator's own words are repeated, with the next step at their end",
@@ -418,6 +431,39 @@ CASES = (
         ),
     ),
     Case(
+        "a job whose pods were not ready in time is tried again later, and waits for no other job",
+        queued(
+            workloads=(
+                workload(
+                    condition("QuotaReserved", "Pending", TOO_LATE, "False"),
+                    condition("Evicted", "PodsReadyTimeout", TOO_LATE),
+                    condition("Requeued", "PodsReadyTimeout", TOO_LATE, "False"),
+                    requeueState={"count": 1, "requeueAt": "2026-01-01T12:01:00Z"},
+                ),
+            ),
+            queue_place=QueuePlace(1, "ClusterQueue gpus", holders=(Holder("team/other", NOW),)),
+        ),
+        Finding(
+            Reason.REQUEUED_LATER,
+            WORKLOAD,
+            f"Kueue has evicted it, and tries it again at 12:01 UTC (PodsReadyTimeout: {TOO_LATE})",
+            TRIED_AGAIN,
+        ),
+    ),
+    Case(
+        "a job that an admission check sends back without a time is tried again later",
+        held_jobset(
+            condition("QuotaReserved", "Pending", "Evicted due to provision", "False"),
+            condition("Requeued", "AdmissionCheck", "Evicted due to provision", "False"),
+        ),
+        Finding(
+            Reason.REQUEUED_LATER,
+            WORKLOAD,
+            "Kueue has evicted it, and tries it again later (AdmissionCheck: Evicted due to provision)",
+            TRIED_AGAIN,
+        ),
+    ),
+    Case(
         "an admission check that is not ready holds a job that has quota",
         queued(
             workloads=(
@@ -467,6 +513,22 @@ CASES = (
         ),
     ),
     Case(
+        "Kueue without pods does not stop the pods of a job that its user has suspended",
+        seen(
+            trainjob=trainjob(condition("Suspended"), suspend=True, more=QUEUED),
+            jobset={**jobset(), "metadata": {**jobset()["metadata"], **QUEUED}},
+            workloads=(workload(condition("QuotaReserved"), condition("Admitted"), active=False),),
+            kueue=deployment(0),
+        ),
+        Finding(
+            Reason.KUEUE_DOWN,
+            KUEUE,
+            "it has no available pods (replicas: 1); the TrainJob is suspended, but its own pods run until "
+            "Kueue stops them",
+            "have the platform team look at Kueue: kubectl get deployments,pods -n kueue-system",
+        ),
+    ),
+    Case(
         "a platform that was removed under a waiting job is told, and not what Kueue said last",
         replace(held_jobset(condition("QuotaReserved", "Pending", QUOTA_SAID, "False")), leases=()),
         Finding(
@@ -479,12 +541,7 @@ CASES = (
     Case(
         "a job whose JobSet has completed while no operator ran waits for that to be said",
         seen(jobset=jobset(condition("Completed")), leases=()),
-        Finding(
-            Reason.OPERATOR_DOWN,
-            Ref("Lease", "trainyard-operator"),
-            "there is no Lease of an operator",
-            "have the platform team look at the operator: kubectl get deployments,pods -n trainyard-system",
-        ),
+        NO_OPERATOR,
     ),
     Case(
         "a job whose JobSet waits without a Workload says so, by whichever label it is in the queue",
@@ -526,12 +583,44 @@ CASES = (
     Case(
         "a resumed job whose JobSet still has the gate needs its operator",
         replace(held_jobset(more=gated("trainyard.dev/sent-suspended")), leases=()),
-        Finding(
-            Reason.OPERATOR_DOWN,
-            Ref("Lease", "trainyard-operator"),
-            "there is no Lease of an operator",
-            "have the platform team look at the operator: kubectl get deployments,pods -n trainyard-system",
+        NO_OPERATOR,
+    ),
+    Case(
+        "a job that was resumed while no operator ran needs its operator, which has deactivated its Workload",
+        replace(
+            held_jobset(
+                trainjob=trainjob(condition("Suspended"), more=QUEUED),
+                workloads=(workload(condition("Evicted", "Deactivated", "deactivated"), active=False),),
+            ),
+            leases=(),
         ),
+        NO_OPERATOR,
+    ),
+    Case(
+        "a waiting job that was suspended while no operator ran needs its operator, or its queue admits it",
+        replace(held_jobset(condition("QuotaReserved", status="False"), suspend=True), leases=()),
+        NO_OPERATOR,
+    ),
+    Case(
+        "what an operator that is away has said of a queue is not repeated, but what Kueue says now",
+        replace(
+            held_jobset(
+                condition("QuotaReserved", "Pending", QUOTA_SAID, "False"),
+                trainjob=trainjob(condition("Blocked", "QueueTooSmall", "too much; ask less"), more=QUEUED),
+            ),
+            kueue=deployment(1),
+            leases=(),
+        ),
+        Finding(Reason.QUOTA_SHORT, WORKLOAD, QUOTA_SAID, WAIT),
+    ),
+    Case(
+        "of refused pods, what an operator that is away has said is still told as long as there are none",
+        seen(
+            trainjob=trainjob(condition("Blocked", "PodsRefused", "Job tj-node-0: no root; correct it")),
+            pods=(),
+            leases=(),
+        ),
+        Finding(Reason.PODS_REFUSED, SELF, "Job tj-node-0: no root", "correct it"),
     ),
     Case(
         "a job that Kueue has admitted without resuming its JobSet is Kueue's to resume",
@@ -556,13 +645,7 @@ CASES = (
     Case(
         "a JobSet controller without pods is down",
         unbuilt(jobset_controller=deployment(0)),
-        Finding(
-            Reason.JOBSET_CONTROLLER_DOWN,
-            Ref("Deployment", "jobset-controller", "jobset-system"),
-            "it has no available pods (replicas: 1)",
-            "have the platform team look at the JobSet controller: kubectl get deployments,pods -n "
-            "jobset-system",
-        ),
+        JOBSET_DOWN,
     ),
     Case(
         "a JobSet that nobody has touched has no controller",
@@ -574,6 +657,28 @@ CASES = (
             "have the platform team look at the JobSet controller: kubectl get deployments,pods -n "
             "jobset-system",
         ),
+    ),
+    Case(
+        "a JobSet controller without pods keeps Kueue from resuming what it has admitted",
+        replace(
+            held_jobset(condition("QuotaReserved"), condition("Admitted")), jobset_controller=deployment(0)
+        ),
+        JOBSET_DOWN,
+    ),
+    Case(
+        "a JobSet controller without pods keeps the operator from resuming a job without a queue",
+        suspended(trainjob=trainjob(), jobset_controller=deployment(0)),
+        JOBSET_DOWN,
+    ),
+    Case(
+        "a JobSet controller without pods leaves the Jobs of a resumed JobSet suspended",
+        seen(jobs=({**job(), "spec": {"suspend": True}},), pods=(), jobset_controller=deployment(0)),
+        JOBSET_DOWN,
+    ),
+    Case(
+        "a JobSet controller without pods does not make the Jobs of a resumed JobSet anew",
+        seen(jobs=(), pods=(), jobset_controller=deployment(0)),
+        JOBSET_DOWN,
     ),
     Case(
         "a JobSet that does not come, though all that can be seen is well, is told",
@@ -595,6 +700,11 @@ CASES = (
             "jobs are forbidden",
             MEND_CONTENT,
         ),
+    ),
+    Case(
+        "a webhook that does not answer for a Job is none that refuses it",
+        seen(jobs=(), pods=(), events=(event("uid-of-jobset", "JobCreationFailed", UNANSWERED),)),
+        Finding(Reason.JOBS_REFUSED, Ref("JobSet", "tj", "team"), UNANSWERED, ANSWER),
     ),
     Case(
         "what was refused is still told by the operator when the events are gone",

@@ -8,7 +8,7 @@ from trainyard_api.reasons import Reason
 from trainyard_assist.explain import Finding, Ref
 from trainyard_operator.core.decide.causes import MEND_CONTENT
 
-from .cases import ASKS, FIRST, FITS, INSUFFICIENT, PODS, SECOND, Case
+from .cases import ANSWER, ASKS, FIRST, FITS, INSUFFICIENT, PODS, SECOND, UNANSWERED, Case
 from .objects import (
     claim,
     condition,
@@ -19,6 +19,7 @@ from .objects import (
     pod,
     pod_group,
     seen,
+    trainjob,
 )
 
 POOL = {"trainyard.dev/pool": "h100"}
@@ -53,6 +54,15 @@ CASES = (
             "pods is forbidden: no root",
             MEND_CONTENT,
         ),
+    ),
+    Case(
+        "a webhook that does not answer for pods is none that refuses them",
+        seen(
+            trainjob=trainjob(condition("Blocked", "PodsRefused", f"Job tj-node-0: no root; {MEND_CONTENT}")),
+            pods=(),
+            events=(event(PODS, "FailedCreate", f"Error creating: {UNANSWERED}"),),
+        ),
+        Finding(Reason.PODS_REFUSED, Ref("Job", "tj-node-0", "team"), UNANSWERED, ANSWER),
     ),
     Case(
         "a node that does not answer is named with the pods on it",
@@ -157,6 +167,31 @@ CASES = (
             Reason.NO_NODE_FITS,
             SECOND,
             "0/1 nodes are available: 1 Insufficient cpu. (the pod asks for cpu 64, and no node has "
+            "more than 4)",
+            FITS,
+            ranks=(1,),
+        ),
+    ),
+    Case(
+        "of a pod whose init container asks for more than its containers, that is what it asks for",
+        seen(
+            pods=(
+                pod(0),
+                homeless(
+                    1,
+                    INSUFFICIENT,
+                    containers=[{"name": "node", "resources": {"requests": {"cpu": "1"}}}],
+                    initContainers=[
+                        {"name": "fetch", "resources": {"requests": {"cpu": "6"}}},
+                        {"name": "proxy", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}},
+                    ],
+                ),
+            )
+        ),
+        Finding(
+            Reason.NO_NODE_FITS,
+            SECOND,
+            "0/1 nodes are available: 1 Insufficient cpu. (the pod asks for cpu 6, and no node has "
             "more than 4)",
             FITS,
             ranks=(1,),

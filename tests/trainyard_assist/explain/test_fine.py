@@ -49,6 +49,21 @@ FINE = {
         State.COMPLETE,
         "is complete: jobset completed",
     ),
+    "a job that runs by now, whatever its operator has said that is away": (
+        seen(trainjob=trainjob(condition("Blocked", "QueueTooSmall", "too much; ask less")), leases=()),
+        State.RUNNING,
+        "runs: 2 of 2 pods are ready",
+    ),
+    "a job whose pods are not refused any more, whatever its operator has said that is away": (
+        seen(trainjob=trainjob(condition("Blocked", "PodsRefused", "no root; correct it")), leases=()),
+        State.RUNNING,
+        "runs: 2 of 2 pods are ready",
+    ),
+    "a job that keeps the content of its runtime, which was deleted, and whose JobSet may not be seen": (
+        seen(jobset=None, runtime=None, unseen={Subject.JOBSET: "you are not allowed to get jobsets"}),
+        State.RUNNING,
+        "runs: 2 of 2 pods are ready",
+    ),
     "a job that was just created": (
         unbuilt(trainjob=trainjob(seconds=1)),
         State.STARTING,

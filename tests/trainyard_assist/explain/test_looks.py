@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tests.support.explained.cases import QUOTA_SAID, failed, held_jobset, queued
@@ -11,16 +9,19 @@ from tests.support.explained.cases_control import PREEMPTED
 from tests.support.explained.objects import (
     HEALTHY,
     NOW,
+    QUEUED,
     Object,
     ago,
     claim,
     condition,
     container,
+    gated,
     homeless,
     job,
     mounts,
     pod,
     seen,
+    suspended,
     terminated,
     told,
     trainjob,
@@ -52,6 +53,18 @@ LOOKS = {
     "the operator and JobSet's controller, as long as there is no JobSet": (
         unbuilt(),
         FollowUps(operator=True, jobset_controller=True),
+    ),
+    "the operator and JobSet's controller, where a job was resumed and its JobSet was not": (
+        suspended(trainjob=trainjob()),
+        FollowUps(operator=True, jobset_controller=True),
+    ),
+    "JobSet's controller, as long as the Jobs of a JobSet that runs are suspended": (
+        seen(jobs=({**job(), "spec": {"suspend": True}},), pods=()),
+        FollowUps(jobset_controller=True),
+    ),
+    "the operator, where it has said what holds the job up": (
+        seen(trainjob=trainjob(condition("Blocked", "QueueTooSmall", "too much; ask less"))),
+        FollowUps(operator=True, nodes=("n1",)),
     ),
     "all nodes, for a pod without one": (
         seen(pods=(pod(0), homeless(1))),
@@ -88,8 +101,10 @@ def test_a_workload_that_waits_is_looked_for_in_its_queue() -> None:
     waits = workload(condition("QuotaReserved", status="False"))
     assert follow_ups(queued(workloads=(waits,))) == FollowUps(operator=True, kueue=True, workload=waits)
     assert follow_ups(queued(condition("QuotaReserved"))) == FollowUps(operator=True, kueue=True)
-    by_its_user = replace(held_jobset(suspend=True), workloads=())
-    assert follow_ups(by_its_user) == FollowUps()
+    admitted = held_jobset(condition("QuotaReserved"), condition("Admitted"))
+    assert follow_ups(admitted) == FollowUps(operator=True, kueue=True, jobset_controller=True)
+    by_its_user = trainjob(condition("Suspended"), suspend=True, more=QUEUED)
+    assert follow_ups(held_jobset(trainjob=by_its_user, workloads=())) == FollowUps()
 
 
 def test_who_took_its_quota_is_looked_for_by_the_uid_that_kueue_tells() -> None:
@@ -162,6 +177,10 @@ def test_the_place_is_counted_by_priority_and_age_among_those_that_wait_for_the_
         of(rival("more-important", priority=9, seconds=1, queue="b", namespace="others"), "Job", "urgent"),
         rival("another-queue", queue="c", namespace="others"),
         rival("runs-already", reserved=True),
+        {
+            **(held := rival("held")),
+            "metadata": {**held["metadata"], **gated("trainyard.dev/sent-suspended")},
+        },
     ]
     everywhere = queue_place.counted_place(mine, [mine, *others], queues, partial=False)
     assert everywhere == QueuePlace(3, "ClusterQueue gpus", before=("Job others/urgent", "team/older"))

@@ -21,11 +21,15 @@ from tests.support.kueues import (
 from trainyard_api.pools import Taint
 from trainyard_assist.quota import Answer, Job, PodSet, Short, State, Verdict, forecast, pod_sets_of
 from trainyard_assist.quota.model import Flavor
-from trainyard_assist.quota.read import closed
+from trainyard_assist.quota.read import closed, job_of
 from trainyard_assist.quota.words import sentence
 
 ONE = 10**9
 DOORS = {"local_queues": [local_queue("default", "gpus")]}
+EVICTED = [
+    looked_at("PendingEvaluation"),
+    {"type": "Requeued", "status": "False", "reason": "PodsReadyTimeout", "message": "not ready"},
+]
 PREEMPTS: dict[str, Any] = {
     "preemption": {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
 }
@@ -127,6 +131,50 @@ def test_a_flavor_that_its_pods_do_not_tolerate_or_select_is_left_out() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("terms", "fits"),
+    [
+        ([[("pool", "In", "h100", "a100")]], True),
+        ([[("pool", "In", "h100")]], False),
+        ([[("pool", "NotIn", "a100")]], False),
+        ([[("pool", "NotIn", "h100"), ("zone", "In", "b")]], True),
+        ([[("pool", "Exists")]], True),
+        ([[("pool", "DoesNotExist")]], False),
+        ([[("memory", "Gt", "79"), ("memory", "Lt", "81")]], True),
+        ([[("memory", "Gt", "80")]], False),
+        ([[("pool", "Gt", "80")]], False),
+        ([[("pool", "Unknown")]], False),
+        ([[("pool", "In", "h100")], [("pool", "In", "a100")]], True),
+        ([[("pool", "In", "h100")], [("zone", "In", "b")]], True),
+    ],
+)
+def test_a_flavor_whose_own_labels_the_node_affinity_excludes_is_left_out(terms: Any, fits: bool) -> None:
+    there = dataclasses.replace(
+        state(two_flavors()), flavors={"a100": Flavor({"pool": "a100", "memory": "80"})}
+    )
+    required = [
+        {
+            "matchExpressions": [
+                {"key": key, "operator": operator, "values": values} for key, operator, *values in term
+            ]
+        }
+        for term in terms
+    ]
+    node_affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": required}}
+    pod = {
+        "affinity": {"nodeAffinity": node_affinity},
+        "containers": [{"name": "node", "resources": {"requests": {GPU: "1"}}}],
+    }
+    template = {"spec": {"template": {"spec": pod}}}
+    of_jobset = pod_sets_of({"spec": {"replicatedJobs": [{"name": "node", "template": template}]}})
+    of_workload = workload("new", requests={GPU: "1"})
+    of_workload["spec"]["podSets"] = [{"name": "node", "count": 1, "template": {"spec": pod}}]
+    for pod_sets in (of_jobset, job_of(of_workload, None).pods):
+        verdict = forecast(there, Job(name="team/new", queue="gpus", pods=pod_sets))
+        assert verdict.starts is fits
+        assert verdict.why == ("" if fits else "its node affinity excludes flavor a100")
+
+
 def test_a_queue_that_rather_tries_the_next_flavor_than_borrows_does() -> None:
     flavors = (("h100", {GPU: 2}), ("a100", {GPU: 8}))
     other = cluster_queue("other", ("h100", {GPU: 8}), ("a100", {GPU: 0}), cohort="all")
@@ -201,6 +249,42 @@ def test_in_a_strict_queue_it_waits_for_those_before_it() -> None:
     assert verdict == Verdict(answer=Answer.WAITS, before=("team/large", "team/larger"))
     assert said(verdict) == "waits, behind team/large, team/larger"
     assert forecast(there, job(gpu=1, priority=1)).starts
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        workload("gated", requests={GPU: "8"}, gates="trainyard.dev/sent-suspended"),
+        workload("on-hold", requests={GPU: "8"}, conditions=[looked_at("OnHold")]),
+        workload("evicted", requests={GPU: "8"}, conditions=EVICTED),
+    ],
+    ids=lambda held: held["metadata"]["name"],
+)
+def test_what_kueue_does_not_try_now_holds_nobody_up(held: Any) -> None:
+    strict = gpus(4, queueingStrategy="StrictFIFO")
+    strict["status"]["pendingWorkloads"] = len(state(strict, workloads=[held], **DOORS).waiting)
+    assert forecast(state(strict, workloads=[held], **DOORS), job(gpu=1)) == Verdict(
+        answer=Answer.STARTS, flavors={GPU: "h100"}
+    )
+    head = {**held, "spec": {**held["spec"], "queueName": "strict"}}
+    there = state(
+        gpus(5, nominal=4, cohort="all"),
+        lender("strict", nominal=4, queueingStrategy="StrictFIFO"),
+        workloads=[head],
+        local_queues=[local_queue("default", "gpus"), local_queue("strict", "strict")],
+    )
+    assert forecast(there, job(gpu=3)).starts
+
+
+def test_a_job_that_kueue_has_evicted_waits_until_it_tries_it_again() -> None:
+    evicted = workload("evicted", requests={GPU: "1"}, conditions=EVICTED)
+    evicted["status"]["requeueState"] = {"requeueAt": "2026-01-01T12:01:00Z"}
+    there = state(gpus(), workloads=[evicted], **DOORS)
+    verdict = forecast(there, there.waiting[0])
+    assert verdict == Verdict(
+        answer=Answer.WAITS,
+        why="Kueue has evicted it, and tries it again at 12:01 UTC (PodsReadyTimeout: not ready)",
+    )
 
 
 def test_otherwise_what_is_smaller_goes_past_what_does_not_fit() -> None:
@@ -278,6 +362,22 @@ def test_a_share_is_taken_back_from_those_that_borrowed_it_last() -> None:
     alike = [holds("first", 8, "other"), holds("second", 4, "other", created=5)]
     there = state(gpus(cohort="all", **PREEMPTS), lender(used=12), workloads=alike)
     assert forecast(there, job(gpu=6)).preempts == ("other/second",)
+
+
+def test_a_share_of_one_flavor_is_taken_back_also_by_a_queue_that_borrows_another() -> None:
+    own = cluster_queue(
+        "gpus", ("h100", {GPU: 4}), ("a100", {GPU: 8}), cohort="all", used={("h100", GPU): "6"}, **PREEMPTS
+    )
+    other = cluster_queue(
+        "other", ("h100", {GPU: 2}), ("a100", {GPU: 0}), cohort="all", used={("a100", GPU): "8"}
+    )
+    running = [
+        holds("own", 6),
+        workload("borrows", namespace="other", admitted=("other", "a100", {GPU: "8"})),
+    ]
+    assert forecast(state(own, other, workloads=running), job(gpu=4)) == Verdict(
+        answer=Answer.PREEMPTS, preempts=("other/borrows",), flavors={GPU: "a100"}
+    )
 
 
 def test_a_share_is_taken_back_also_from_jobs_that_cannot_be_seen() -> None:

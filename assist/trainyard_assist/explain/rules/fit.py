@@ -57,7 +57,7 @@ def _misfits(message: str, pod: Json, nodes: Sequence[Json]) -> Iterator[str]:
 
 
 def _resource(resource: str, pod: Json, nodes: Sequence[Json]) -> str:
-    request = _request(resource, pod)
+    request = read.requests(pod).get(resource, quantity.ZERO)
     sentence = f"the pod asks for {resource} {request}"
     if not nodes:
         return sentence
@@ -85,14 +85,6 @@ def _barrier(node: Json, pod: Json) -> str:
     labels = read.texts(node, "metadata", "labels")
     missing = [f"{k}={v}" for k, v in read.texts(pod, "spec", "nodeSelector").items() if labels.get(k) != v]
     return f"node {read.name(node)} lacks the label {text.listed(missing)}"
-
-
-def _request(resource: str, pod: Json) -> quantity.Quantity:
-    """The request of all containers together."""
-    total = quantity.ZERO
-    for container in read.objects(pod, "spec", "containers"):
-        total += _amount(container, "resources", "requests", resource)
-    return total
 
 
 def _amount(of: Json, *path: str) -> quantity.Quantity:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from trainyard_api import names
+from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.decide import refusals
 
 from .. import read
 from ..model import Finding, Observation, Subject
+from . import kueue
 from .finding import finding_of
 from .trainjob import with_reported_step
 
@@ -20,7 +22,7 @@ _NAMESPACE: Final = "jobset-system"
 
 
 def controller_down(observation: Observation) -> Finding | None:
-    """No controller creates the JobSet's Jobs, or serves the webhook when a JobSet is created."""
+    """No controller acts on the JobSet, or serves the webhook when a JobSet is created or changed."""
     if is_served(observation):
         return None
     deployment = observation.jobset_controller
@@ -31,7 +33,9 @@ def controller_down(observation: Observation) -> Finding | None:
         message = f"it has no available pods (replicas: {replicas})"
         about, within = read.ref(deployment, "Deployment"), read.text(deployment, "metadata", "namespace")
         return finding_of(observation, Reason.JOBSET_CONTROLLER_DOWN, about, message, namespace=within)
-    if observation.jobset is None or read.age(observation, observation.jobset) < _PATIENCE:
+    if observation.jobset is None or _is_touched(observation, observation.jobset):
+        return None
+    if read.age(observation, observation.jobset) < _PATIENCE:
         return None
     age = read.age(observation, observation.jobset)
     message = f"it was created {age:.0f} s ago, and its controller has not acted on it"
@@ -88,11 +92,24 @@ def has_failed(observation: Observation) -> Finding | None:
 
 
 def is_served(observation: Observation) -> bool:
-    """Whether JobSet's controller has acted on the JobSet, or that cannot be known."""
-    if observation.jobset is None:
+    """Whether JobSet's controller has nothing to do for the JobSet, or that cannot be known.
+
+    Without it, nobody resumes a JobSet either: it serves the webhook of that update.
+    """
+    jobset = observation.jobset
+    if jobset is None:
         return Subject.JOBSET in observation.unseen
-    events = read.warnings(observation, observation.jobset, *refusals.JOBSET_EVENTS)
-    return (
-        bool(observation.jobs or events or read.at(observation.jobset, "status"))
-        or Subject.JOBS in observation.unseen
-    )
+    if not _is_touched(observation, jobset):
+        return False
+    if not read.suspended(jobset):
+        resumed = bool(observation.jobs) and not any(map(read.suspended, observation.jobs))
+        return resumed or Subject.JOBS in observation.unseen
+    if read.queue_of_jobset(observation):
+        return kueue.admitted_for(observation) is None
+    return read.suspended(observation.trainjob)
+
+
+def _is_touched(observation: Observation, jobset: Json) -> bool:
+    """Whether JobSet's controller has ever acted on the JobSet, or that cannot be known."""
+    events = read.warnings(observation, jobset, *refusals.JOBSET_EVENTS)
+    return bool(observation.jobs or events or read.at(jobset, "status")) or Subject.JOBS in observation.unseen

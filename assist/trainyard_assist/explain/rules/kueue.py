@@ -71,27 +71,34 @@ def down(observation: Observation) -> Finding | None:
             return None
         replicas = read.number(observation.kueue, "spec", "replicas", default=1)
         message = f"it has no available pods (replicas: {replicas})"
+        if _is_to_stop(observation):
+            message += "; the TrainJob is suspended, but its own pods run until Kueue stops them"
         return finding_of(observation, Reason.KUEUE_DOWN, about, message, namespace=NAMESPACE)
     # Without it, Kueue may run under another name. If the operator does not run either, the platform is gone.
-    if Subject.OPERATOR_LEASE in observation.unseen or any(
-        read.is_held(observation, lease) for lease in observation.leases
-    ):
+    if not read.operator_is_away(observation):
         return None
     message = "it does not exist, and no operator runs: the platform has been removed, or is being installed"
     return finding_of(observation, Reason.KUEUE_DOWN, about, message, namespace=NAMESPACE)
 
 
+def _is_to_stop(observation: Observation) -> bool:
+    """Whether its user has suspended it, and Kueue has not suspended its JobSet."""
+    jobset = read.own_jobset(observation)
+    if jobset is None or not read.queue_of_jobset(observation):
+        return False
+    return read.suspended(observation.trainjob) and not read.suspended(jobset)
+
+
 def is_needed(observation: Observation) -> bool:
-    """Whether the job continues only when Kueue acts."""
+    """Whether the job continues, or stops, only when Kueue acts."""
     if (
         not read.queue(observation)
         or not read.held_back(observation)
         or names.SENT_SUSPENDED in read.gates(observation)
     ):
         return False
-    return not (
-        read.suspended(observation.trainjob) and read.queue_of_jobset(observation)
-    )  # its user has suspended it
+    by_its_user = read.suspended(observation.trainjob) and bool(read.queue_of_jobset(observation))
+    return not by_its_user or _is_to_stop(observation)
 
 
 def gated(observation: Observation) -> Finding | None:
@@ -156,6 +163,14 @@ def workload_inadmissible(observation: Observation) -> Finding | None:
         return None
     hint = "" if queue in observation.local_queues else similar.hint(queue, observation.local_queues)
     return finding_of(observation, Reason.WORKLOAD_INADMISSIBLE, _ref(workload), message + hint, queue=queue)
+
+
+def requeued_later(observation: Observation) -> Finding | None:
+    """Kueue has evicted it and does not try it before some time: whether quota is free does not matter."""
+    workload = waiting(observation)
+    if workload is None or not (message := queue_place.backoff(workload)):
+        return None
+    return finding_of(observation, Reason.REQUEUED_LATER, _ref(workload), message)
 
 
 def quota_short(observation: Observation) -> Finding | None:
@@ -242,7 +257,8 @@ def admitted_for(observation: Observation) -> float | None:
 
 def before_admission(observation: Observation) -> Finding | None:
     """The reason why it stays in its queue."""
-    return next((finding for rule in BEFORE_ADMISSION if (finding := rule(observation)) is not None), None)
+    rules = (down, *BEFORE_ADMISSION)
+    return next((finding for rule in rules if (finding := rule(observation)) is not None), None)
 
 
 def preemptor(observation: Observation) -> str:
@@ -305,12 +321,12 @@ def _ref(workload: Json) -> Ref:
 
 BEFORE_ADMISSION: Final = (
     held,
-    down,
     gated,
     workload_missing,
     workload_unseen,
     workload_inactive,
     workload_inadmissible,
+    requeued_later,
     quota_short,
     admission_check_pending,
 )

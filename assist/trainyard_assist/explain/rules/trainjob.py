@@ -9,6 +9,7 @@ from trainyard_api import names, similar
 from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.decide import refusals
+from trainyard_operator.core.decide.causes import MEND_WEBHOOK
 from trainyard_operator.core.status import pod_readiness
 
 from .. import read, text
@@ -46,9 +47,7 @@ def managed_elsewhere(observation: Observation) -> Finding | None:
 
 def operator_down(observation: Observation) -> Finding | None:
     """The operator has something to do, and none is running."""
-    if not needs_operator(observation) or Subject.OPERATOR_LEASE in observation.unseen:
-        return None
-    if any(read.is_held(observation, lease) for lease in observation.leases):
+    if not needs_operator(observation) or not read.operator_is_away(observation):
         return None
     expected = next(iter(observation.leases), None)
     if expected is None:
@@ -63,16 +62,19 @@ def operator_down(observation: Observation) -> Finding | None:
 
 
 def blocked(observation: Observation) -> Finding | None:
-    """The operator has reported what blocks it, with the next step at the end of its message."""
-    return (
-        None
-        if _blocked_by(observation) in refusals.OF_A_JOBSET | pod_readiness.REASONS
-        else _blocked(observation)
-    )
+    """The operator has reported what blocks it, with the next step at the end of its message.
+
+    Of one that is away, this may be long past: the queue, the JobSet and the pods tell what is left of it.
+    """
+    if _blocked_by(observation) in refusals.OF_A_JOBSET | pod_readiness.REASONS:
+        return None
+    return None if read.operator_is_away(observation) else _blocked(observation)
 
 
 def blocked_by_refusals(observation: Observation) -> Finding | None:
     """The operator has reported what its JobSet was refused, and nothing else is more precise any more."""
+    if read.operator_is_away(observation) and read.current_pods(observation):
+        return None
     return _blocked(observation) if _blocked_by(observation) in refusals.OF_A_JOBSET else None
 
 
@@ -86,7 +88,9 @@ def blocked_by_pods(observation: Observation) -> Finding | None:
 
 
 def with_reported_step(observation: Observation, finding: Finding) -> Finding:
-    """The finding, with the operator's own next step if it has reported the same cause."""
+    """The finding of a refusal, with the operator's own next step if it has reported the same cause."""
+    if refusals.UNANSWERED in finding.message:
+        return replace(finding, next_step=MEND_WEBHOOK)
     report = _blocked(observation)
     if report is None or report.cause is not finding.cause:
         return finding
@@ -115,7 +119,7 @@ def runtime_missing(observation: Observation) -> Finding | None:
     """There is no runtime to build a JobSet from."""
     if (
         observation.runtime is not None
-        or Subject.RUNTIME in observation.unseen
+        or not observation.unseen.keys().isdisjoint((Subject.RUNTIME, Subject.JOBSET))
         or read.own_jobset(observation) is not None
     ):
         return None
@@ -197,7 +201,10 @@ def reported_active(trainjob: Json) -> bool:
 
 
 def needs_operator(observation: Observation) -> bool:
-    """Whether there is something for the operator to do."""
+    """Whether there is something for the operator to do.
+
+    In a queue, it deactivates the Workload of a job that is suspended, and activates it again.
+    """
     jobset = read.own_jobset(observation)
     if Subject.JOBSET in observation.unseen:
         return False
@@ -205,8 +212,11 @@ def needs_operator(observation: Observation) -> bool:
         return True
     if not read.queue_of_jobset(observation):
         return read.suspended(jobset) != read.suspended(observation.trainjob)
-    gated = names.SENT_SUSPENDED in read.gates(observation)
-    return not read.suspended(jobset) if read.suspended(observation.trainjob) else gated
+    suspended = read.suspended(observation.trainjob)
+    if names.SENT_SUSPENDED in read.gates(observation):
+        return not suspended
+    reported = read.holds(observation.trainjob, names.SUSPENDED)
+    return suspended != reported or (suspended and not read.suspended(jobset))
 
 
 def _self(observation: Observation) -> Ref:

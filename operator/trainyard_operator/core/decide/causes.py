@@ -45,6 +45,11 @@ AFTER_THE_SAME_FAILURE: Final = (
     f"{names.MAX_RESTARTS_ANNOTATION}, the operator retries a TrainJob even after the same failure"
 )
 """The next step where two attempts failed alike."""
+MEND_WEBHOOK: Final = (
+    "have the platform team look at the service of the webhook, which does not answer: the TrainJob then "
+    "continues by itself"
+)
+"""The next step where nobody refuses them, but a webhook could not be asked."""
 _OVER_QUOTA: Final = (
     "wait for other jobs to end, request fewer resources, or have the namespace's ResourceQuota raised"
 )
@@ -129,12 +134,18 @@ def rejected(rejection: Rejection) -> Cause:
 def refused(refused_objects: Sequence[Refused], standing: Cause | None, *, has_run: bool) -> Cause:
     """Jobs of the JobSet or their pods are refused. Of several messages, the one already reported stays."""
     step = _HAS_RUN if has_run else MEND_CONTENT
-    steps: Mapping[str, str] = {Reason.PODS_OVER_QUOTA: _OVER_QUOTA}
     causes = [
-        Cause(refusal.reason, with_step(refusal.message, steps.get(refusal.reason, step)))
+        Cause(refusal.reason, with_step(refusal.message, _step_after(refusal) or step))
         for refusal in refused_objects
     ]
     return standing if standing in causes else causes[0]
+
+
+def _step_after(refusal: Refused) -> str:
+    """The next step where the content is not at fault; empty if it may be."""
+    if refusal.reason == Reason.PODS_OVER_QUOTA:
+        return _OVER_QUOTA
+    return MEND_WEBHOOK if refusals.UNANSWERED in refusal.message else ""
 
 
 def standing(job: TrainJob, reasons: Collection[str] = refusals.OF_A_JOBSET) -> Cause | None:
