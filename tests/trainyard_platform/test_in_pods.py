@@ -27,14 +27,20 @@ raise ChildFailedError(FAILURES)
 """What torchrun ends with, as far as it is read: torch.distributed.elastic.multiprocessing.errors."""
 
 
-def ended(tmp_path: Path, script: str, also: Path | None = None, **environment: str) -> tuple[int, str, str]:
-    """The exit code of a Python that reads the module, what it printed, and its termination message."""
+def module(tmp_path: Path) -> tuple[Path, Path]:
+    """A folder with the module, and the termination message that it writes."""
     message = tmp_path / "termination-log"
     message.touch()
     folder = tmp_path / "module"
     folder.mkdir()
     text = MODULE.read_text().replace('"/dev/termination-log"', repr(str(message)))
     (folder / "sitecustomize.py").write_text(text)
+    return folder, message
+
+
+def ended(tmp_path: Path, script: str, also: Path | None = None, **environment: str) -> tuple[int, str, str]:
+    """The exit code of a Python that reads the module, what it printed, and its termination message."""
+    folder, message = module(tmp_path)
     path = os.pathsep.join(str(one) for one in (folder, also) if one is not None)
     done = subprocess.run(
         [sys.executable, "-c", script.replace("MESSAGE", repr(str(message)))],
@@ -69,6 +75,33 @@ def test_an_exception_is_shown_as_always_and_is_the_termination_message(tmp_path
 def test_a_mistake_that_would_only_come_again_ends_with_42(tmp_path: Path, mistake: str) -> None:
     code, shown, message = ended(tmp_path, mistake, also=tmp_path)
     assert (code, words(message, 42).exit_code, words(message, 42).said) == (42, 42, shown)
+
+
+TYPED = "print(no_such_name)\nif\nimport no_such_module\n1 / 0\nprint('goes on')\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["-i"], ["-c", "import code; code.interact()"]],
+    ids=["an interpreter", "a console of the program's own"],
+)
+def test_an_error_at_a_prompt_is_shown_and_changes_nothing(tmp_path: Path, arguments: list[str]) -> None:
+    folder, message = module(tmp_path)
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        input=TYPED,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    errors = re.findall(r"^(?:>>> )*(\w+): ", done.stderr, re.MULTILINE)
+    assert (done.returncode, done.stdout.replace(">>> ", "").strip(), errors, message.read_text()) == (
+        0,
+        "goes on",
+        ["NameError", "SyntaxError", "ModuleNotFoundError", "ZeroDivisionError"],
+        "",
+    )
 
 
 REPLACED = (

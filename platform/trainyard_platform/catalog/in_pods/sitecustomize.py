@@ -98,6 +98,8 @@ class _Seen:
 
 def _raised(kind, error, trace):
     _shown(kind, error, trace)
+    if sys.flags.interactive or hasattr(sys, "ps1"):  # somebody types at a prompt, and it goes on
+        return
     _hint(error)
     code = GIVES_UP if issubclass(kind, MISTAKES) else 1
     try:
