@@ -35,9 +35,11 @@ def claim(role: str | None, **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "data", **annotations}, "spec": {"accessModes": ["ReadWriteMany"], **spec}}
 
 
-def job(name: str, step: str | None, env: list[Any] | None = None) -> dict[str, Any]:
+def job(
+    name: str, step: str | None, env: list[Any] | None = None, container_name: str | None = None
+) -> dict[str, Any]:
     labels = {"metadata": {"labels": {names.ANCESTOR_LABEL: step}}} if step else {}
-    container = {"name": name, **({"env": env} if env else {})}
+    container = {"name": container_name or name, **({"env": env} if env else {})}
     return {
         "name": name,
         "template": {**labels, "spec": {"template": {"spec": {"containers": [container]}}}},
@@ -119,6 +121,7 @@ def test_the_object_store_is_told_in_the_words_of_whoever_asks_it() -> None:
         job("dataset-initializer", "dataset-initializer"),
         job("launcher", "trainer"),
         job("node", None, own),
+        job("chief", None, container_name="node"),
         job("sidekick", None),
     ]
     told = equipment.stored(runtime([], jobs), storage(objectStore=STORE))
@@ -137,9 +140,28 @@ def test_the_object_store_is_told_in_the_words_of_whoever_asks_it() -> None:
                 [{"name": "AWS_ENDPOINT_URL_S3", "value": endpoint}, {"name": "AWS_REGION", "value": "here"}],
             ),
             job("node", None, [*own, {"name": "AWS_ENDPOINT_URL_S3", "value": endpoint}]),
+            job(
+                "chief",
+                None,
+                [{"name": "AWS_ENDPOINT_URL_S3", "value": endpoint}, {"name": "AWS_REGION", "value": "here"}],
+                container_name="node",
+            ),
             job("sidekick", None),
         ],
     )
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "runtimes").glob("*/*.yaml")), ids=lambda path: path.stem)
+def test_every_training_container_of_the_catalog_gets_the_object_store(path: Any) -> None:
+    told = equipment.stored(catalog.read(path), storage(objectStore=STORE))
+    variables = [
+        {entry["name"] for entry in container.get("env", [])}
+        for job in told.manifest["spec"]["template"]["spec"]["replicatedJobs"]
+        for container in job["template"]["spec"]["template"]["spec"]["containers"]
+        if container["name"] == names.NODE
+    ]
+    assert variables
+    assert all({"AWS_ENDPOINT_URL_S3", "AWS_REGION"} <= of_one for of_one in variables)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "runtimes").glob("*/*.yaml")), ids=lambda path: path.stem)

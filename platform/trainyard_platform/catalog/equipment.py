@@ -63,8 +63,10 @@ def _containers(jobset: Manifest) -> Iterator[tuple[Manifest, str | None]]:
     for job in jobset["replicatedJobs"]:
         template = job["template"]
         step = template.get("metadata", {}).get("labels", {}).get(names.ANCESTOR_LABEL)
-        if step or job["name"] == names.NODE:
-            for container in template["spec"]["template"]["spec"]["containers"]:
+        is_whole = step or job["name"] == names.NODE
+        for container in template["spec"]["template"]["spec"]["containers"]:
+            # Elsewhere `node` trains too: a chief, which writes checkpoints, or a parameter server.
+            if is_whole or container["name"] == names.NODE:
                 yield container, step
 
 
