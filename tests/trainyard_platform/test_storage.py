@@ -115,7 +115,7 @@ def test_a_role_that_there_is_not_is_refused() -> None:
     )
 
 
-def test_the_object_store_is_told_in_the_words_of_whoever_asks_it() -> None:
+def test_whoever_loads_or_trains_is_told_the_object_store_in_the_words_of_the_sdks() -> None:
     own = [{"name": "AWS_REGION", "value": "elsewhere"}]
     jobs = [
         job("dataset-initializer", "dataset-initializer"),
@@ -125,27 +125,15 @@ def test_the_object_store_is_told_in_the_words_of_whoever_asks_it() -> None:
         job("sidekick", None),
     ]
     told = equipment.stored(runtime([], jobs), storage(objectStore=STORE))
-    endpoint = "https://s3.example.com"
+    endpoint = {"name": "AWS_ENDPOINT_URL_S3", "value": "https://s3.example.com"}
+    both = [endpoint, {"name": "AWS_REGION", "value": "here"}]
     assert told == runtime(
         [],
         [
-            job(
-                "dataset-initializer",
-                "dataset-initializer",
-                [{"name": "ENDPOINT", "value": endpoint}, {"name": "REGION", "value": "here"}],
-            ),
-            job(
-                "launcher",
-                "trainer",
-                [{"name": "AWS_ENDPOINT_URL_S3", "value": endpoint}, {"name": "AWS_REGION", "value": "here"}],
-            ),
-            job("node", None, [*own, {"name": "AWS_ENDPOINT_URL_S3", "value": endpoint}]),
-            job(
-                "chief",
-                None,
-                [{"name": "AWS_ENDPOINT_URL_S3", "value": endpoint}, {"name": "AWS_REGION", "value": "here"}],
-                container_name="node",
-            ),
+            job("dataset-initializer", "dataset-initializer", both),
+            job("launcher", "trainer", both),
+            job("node", None, [*own, endpoint]),
+            job("chief", None, both, container_name="node"),
             job("sidekick", None),
         ],
     )
