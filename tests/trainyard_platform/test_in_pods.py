@@ -267,6 +267,38 @@ def test_torchrun_says_which_rank_failed_first_and_what_it_had_left(
     assert (said[0], words(said[2], code)) == (code, LastWords(at(wanted[0]), *wanted[1:]))
 
 
+def aborted(pid: int) -> dict[str, Any]:
+    """A rank that the kernel ended, with what a process of that number has left long before."""
+    lost = failure(5.4, exitcode=-6, said=LOST)
+    lost["message"]["extraInfo"]["pid"] = pid
+    return lost
+
+
+def test_of_a_rank_that_a_signal_ended_what_a_process_below_it_left_before_is_not_told(
+    tmp_path: Path,
+) -> None:
+    before = datetime.now(UTC)
+    code, _, message = ended(tmp_path, TORCHRUN.replace("FAILURES", repr({2: aborted(pid=8)})))
+    found = words(message)
+    assert (code, found) == (1, LastWords(found.at, 134, False, "Signal 6", 2))
+    assert found.at is not None
+    assert before <= found.at <= datetime.now(UTC)
+
+
+def test_a_rank_that_lost_others_and_was_then_aborted_has_lost_others(tmp_path: Path) -> None:
+    """As the threads of a collective end it while it cleans up."""
+    code, _, message = ended(tmp_path, TORCHRUN.replace("FAILURES", repr({2: aborted(pid=7)})))
+    assert (code, words(message)) == (1, LastWords(at(5.4), 134, True, "Signal 6", 2))
+
+
+def test_a_rank_leaves_its_number_with_its_traceback(tmp_path: Path) -> None:
+    error = tmp_path / "error.json"
+    script = "import os; print(os.getpid(), file=os.sys.stderr); raise ValueError('no')"
+    _, shown, _ = ended(tmp_path, script, TORCHELASTIC_ERROR_FILE=str(error))
+    left = json.loads(error.read_text())["message"]["extraInfo"]
+    assert str(left["pid"]) == shown.partition("\n")[0]
+
+
 def test_a_module_of_its_name_that_it_hides_is_read_all_the_same(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
