@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import socket
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+_NO_IPV6 = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
 def serve(port: int, lacks: Callable[[], str]) -> ThreadingHTTPServer:
@@ -30,6 +34,26 @@ def serve(port: int, lacks: Callable[[], str]) -> ThreadingHTTPServer:
         def log_message(self, *arguments: object) -> None:
             """Probes are no news."""
 
-    server = ThreadingHTTPServer(("", port), Handler)
+    server = _listening(port, Handler)
     threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
     return server
+
+
+class _OnBoth(ThreadingHTTPServer):
+    """Listens for IPv6 and IPv4."""
+
+    address_family = socket.AF_INET6
+
+    def server_bind(self) -> None:
+        self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
+
+
+def _listening(port: int, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
+    if socket.has_dualstack_ipv6():
+        try:
+            return _OnBoth(("", port), handler)
+        except OSError as error:
+            if error.errno not in _NO_IPV6:
+                raise
+    return ThreadingHTTPServer(("", port), handler)

@@ -110,7 +110,18 @@ def load(table: Table, rows: Rows, location: str) -> pa.Table:
             "write the table anew"
         )
     # A copy, so that the rows of others do not stay in memory with it.
-    return loaded.slice(rows.first - first, rows.count).combine_chunks()
+    return _combined(loaded.slice(rows.first - first, rows.count))
+
+
+def _combined(rows: pa.Table) -> pa.Table:
+    """The rows in as few arrays as count their elements: Arrow splits strings by itself, but no lists."""
+    try:
+        return rows.combine_chunks()
+    except pa.ArrowInvalid:
+        half = rows.num_rows // 2
+        if not half:
+            raise
+        return pa.concat_tables([_combined(rows.slice(0, half)), _combined(rows.slice(half))])
 
 
 class _Iceberg:

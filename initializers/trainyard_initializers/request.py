@@ -80,11 +80,21 @@ class Request:
         """
         return self.environment.get(name, "").strip() or None
 
+    @property
+    def endpoint(self) -> str | None:
+        """Of the store with the S3 API: the TrainJob's, else the platform's; None: Amazon's."""
+        return self.get("ENDPOINT") or self.get("AWS_ENDPOINT_URL_S3")
+
+    @property
+    def region(self) -> str | None:
+        """Of that store, likewise; None if nobody says it."""
+        return self.get("REGION") or self.get("AWS_REGION")
+
     def identity(self) -> Mapping[str, Any]:
         """What was requested, as JSON values; requests with the same identity fill a folder alike."""
         return {
             "source": str(self.uri),
-            "server": self.get("HF_ENDPOINT" if self.uri.scheme == "hf" else "ENDPOINT"),
+            "server": self.get("HF_ENDPOINT") if self.uri.scheme == "hf" else self.endpoint,
             "allow": list(self.patterns.allow),
             "ignore": list(self.patterns.ignore),
         }

@@ -37,16 +37,19 @@ def open_s3(request: Request) -> S3:
     """The bucket or folder that the URI names.
 
     Reads ENDPOINT, ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN, REGION and
-    ROLE_ARN. Without keys, botocore looks for credentials in its usual places
+    ROLE_ARN; where ENDPOINT or REGION is missing, AWS_ENDPOINT_URL_S3 and
+    AWS_REGION. Without keys, botocore looks for credentials in its usual places
     (such as the pod's identity); without any, reads the bucket anonymously.
 
     Raises:
         InvalidSource: If a variable is malformed or its companion is missing.
         Unauthorized: If there are no credentials to assume the role with.
     """
-    endpoint = request.get("ENDPOINT")
+    endpoint = request.endpoint
     if endpoint and not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", endpoint):
-        raise InvalidSource("ENDPOINT must be http(s)://host[:port], without user and password")
+        raise InvalidSource(
+            "ENDPOINT or AWS_ENDPOINT_URL_S3 must be http(s)://host[:port], without user and password"
+        )
     if not request.uri.authority:
         raise InvalidSource(f"{request.uri} names no bucket: s3://bucket/folder")
     return S3(request.uri.authority, request.uri.path, _client(request, endpoint), endpoint)
@@ -58,7 +61,7 @@ def _client(request: Request, endpoint: str | None) -> BaseClient:
     if bool(key) != bool(secret):
         missing = "SECRET_ACCESS_KEY" if key else "ACCESS_KEY_ID"
         raise InvalidSource(f"{missing} is not set, but its companion is: check the Secret")
-    region = request.get("REGION") or request.get("AWS_REGION") or "auto"
+    region = request.region or "auto"
     if region == "auto" and not endpoint:
         region = "us-east-1"  # S3 itself redirects from there
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import socket
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -132,9 +134,9 @@ def test_a_worker_that_has_read_another_table_is_never_asked(tmp_path: Path, cle
     )
 
 
-def asked(port: int, path: str) -> tuple[int, str]:
+def asked(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=30) as answer:
             return answer.status, answer.read().decode()
     except HTTPError as error:
         return error.code, error.read().decode()
@@ -149,3 +151,29 @@ def test_the_kubelet_is_told_what_is_missing_until_nothing_is(cleanup: ExitStack
     lacks[0] = ""
     assert asked(port, "/ready") == (200, "ready\n")
     assert asked(port, "/other")[0] == 404
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="there is no IPv6 here")
+def test_the_kubelet_may_ask_over_ipv6(cleanup: ExitStack) -> None:
+    server = health.serve(0, lambda: "")
+    cleanup.callback(server.shutdown)
+    port = server.server_address[1]
+    answers = [asked(port, "/ready", host) for host in ("127.0.0.1", "[::1]")]
+    assert answers == [(200, "ready\n")] * 2
+
+
+@pytest.mark.parametrize("lacking", ["in Python", "in the kernel"])
+def test_without_ipv6_the_kubelet_asks_over_ipv4(
+    cleanup: ExitStack, monkeypatch: pytest.MonkeyPatch, lacking: str
+) -> None:
+    def refused(self: socket.socket, address: tuple[str, int]) -> None:
+        if self.family == socket.AF_INET6:
+            raise OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address")
+        bind(self, address)
+
+    bind = socket.socket.bind
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: lacking == "in the kernel")
+    monkeypatch.setattr(socket.socket, "bind", refused)
+    server = health.serve(0, lambda: "")
+    cleanup.callback(server.shutdown)
+    assert asked(int(server.server_address[1]), "/ready") == (200, "ready\n")

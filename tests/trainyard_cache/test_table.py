@@ -1,8 +1,10 @@
 """The table that a cache holds: its files, the rows in them, and what is wrong with it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.types import LongType
@@ -141,3 +143,22 @@ def test_a_store_that_gives_no_answer_is_unreachable() -> None:
     assert refused("s3://tables/numbers/a.parquet", **store).startswith(
         "Unreachable: s3://tables/numbers/a.parquet: "
     )
+
+
+class Lists:
+    """Files of two lists each, which together have more elements than a column of lists can count."""
+
+    files = (table.DataFile("first", 2), table.DataFile("second", 2))
+
+    def load(self, files: Sequence[table.DataFile]) -> pa.Table:
+        elements = 1_500_000_000
+        offsets = pa.array([0, elements // 2, elements], pa.int32())
+        lists = pa.ListArray.from_arrays(offsets, pa.nulls(elements))  # of nothing, so it needs no memory
+        return pa.concat_tables([pa.table({"tokens": lists})] * len(files))
+
+
+@pytest.mark.parametrize("rows", [Rows(0, 4), Rows(1, 4)], ids=["all", "a share"])
+def test_lists_with_more_elements_than_one_array_counts_are_held(rows: Rows) -> None:
+    held = table.load(Lists(), rows, "x")
+    lengths = pa.compute.list_value_length(held["tokens"]).to_pylist()
+    assert (lengths, held.schema.field("tokens").type) == ([750_000_000] * rows.count, pa.list_(pa.null()))

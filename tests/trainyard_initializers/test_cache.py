@@ -195,13 +195,21 @@ def test_a_role_on_eks_gets_a_serviceaccount(api: FakeApi, account: Path) -> Non
         assert one["spec"]["serviceAccountName"] == "tj-cache"
 
 
+@pytest.mark.parametrize(
+    "store",
+    [
+        {"ENDPOINT": "http://store:9000", "REGION": "eu"},
+        {"AWS_ENDPOINT_URL_S3": "http://store:9000", "AWS_REGION": "eu"},
+    ],
+    ids=["the TrainJob's", "the platform's"],
+)
 def test_the_pods_get_the_secret_of_the_dataset_and_the_store_but_no_value_of_a_secret(
-    api: FakeApi, account: Path
+    api: FakeApi, account: Path, store: dict[str, str]
 ) -> None:
     spec = {"initializer": {"dataset": {"secretRef": {"name": "keys"}}}}
     api.put(f"{JOBS}/tj", {"metadata": {"uid": "u1"}, "spec": spec})
     keys = {"ACCESS_KEY_ID": "AKIA", "SECRET_ACCESS_KEY": "hidden"}
-    started(api, account, asked_for=asked(ENDPOINT="http://store:9000", REGION="eu", **keys))
+    started(api, account, asked_for=asked(**store, **keys))
     template = api.objects[f"{SETS}/tj-cache"]["spec"]["leaderWorkerTemplate"]
     for one in (template["leaderTemplate"], template["workerTemplate"]):
         [process] = one["spec"]["containers"]

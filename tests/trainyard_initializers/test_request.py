@@ -88,3 +88,28 @@ def test_a_pattern_is_a_glob_over_the_whole_path(path: str, wanted: bool) -> Non
 def test_what_is_secret_is_not_shown_with_a_request() -> None:
     asked = request.read("dataset", {"STORAGE_URI": "hf://a/b", "ACCESS_TOKEN": "hf_secret"})
     assert "hf_secret" not in repr(asked)
+
+
+@pytest.mark.parametrize(
+    ("environment", "endpoint", "region"),
+    [
+        ({}, None, None),
+        ({"AWS_ENDPOINT_URL_S3": "https://stack", "AWS_REGION": "here"}, "https://stack", "here"),
+        (
+            {
+                "AWS_ENDPOINT_URL_S3": "https://stack",
+                "AWS_REGION": "here",
+                "ENDPOINT": "https://own",
+                "REGION": "eu",
+            },
+            "https://own",
+            "eu",
+        ),
+    ],
+    ids=["Amazon's", "the platform's", "the TrainJob's"],
+)
+def test_the_store_of_a_trainjob_comes_before_that_of_the_platform(
+    environment: dict[str, str], endpoint: str | None, region: str | None
+) -> None:
+    read = request.read("dataset", {"STORAGE_URI": "s3://team/set", **environment})
+    assert (read.endpoint, read.region, read.identity()["server"]) == (endpoint, region, endpoint)

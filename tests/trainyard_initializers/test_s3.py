@@ -113,7 +113,8 @@ def test_a_uri_may_name_a_whole_bucket(tmp_path: Path, settings: dict[str, str])
             "s3://team/x",
             {"ENDPOINT": "minio:9000"},
             InvalidSource,
-            "InvalidSource: ENDPOINT must be http(s)://host[:port], without user and password",
+            "InvalidSource: ENDPOINT or AWS_ENDPOINT_URL_S3 must be http(s)://host[:port], "
+            "without user and password",
         ),
         (
             "s3://team/x",

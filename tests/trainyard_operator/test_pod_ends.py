@@ -267,6 +267,13 @@ def test_who_failed_when_and_how_is_what_the_program_itself_has_told() -> None:
     assert noted(killed) == [end(exit_code=137, signal="SIGKILL", reason="OOMKilled", at=at(4), message=told)]
 
 
+def test_of_a_container_that_is_killed_it_is_not_noted_what_a_program_beside_its_own_had_left() -> None:
+    """As a script of `trainyard exec`, which failed before."""
+    left = "failed at 2026-01-01T12:00:01+00:00 with exit code 1\nImportError: no numpy\n"
+    killed = pod(containers={"node": {**KILLED, "message": left}})
+    assert noted(killed) == [end(exit_code=137, signal="SIGKILL", reason="OOMKilled", at=at(4), message="")]
+
+
 def test_a_grace_period_of_many_centuries_is_none() -> None:
     deleted = pod(containers={}, deleted=9)
     deleted["metadata"]["deletionGracePeriodSeconds"] = 2**62

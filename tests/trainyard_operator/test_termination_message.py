@@ -41,6 +41,35 @@ def test_of_a_container_that_ended_otherwise_it_is_another_programs() -> None:
     )
 
 
+PROBE = "failed at 2026-01-01T12:00:04.250000+00:00 with exit code 1\nImportError: no numpy\n"
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "message", "wanted"),
+    [
+        (137, PROBE, ""),
+        (139, PROBE, ""),
+        (7, PROBE, PROBE),
+        (255, PROBE, PROBE),
+        (137, f"rank 1 {PROBE}", f"rank 1 {PROBE}"),
+        (137, "epoch 1\n", "epoch 1\n"),
+    ],
+    ids=[
+        "killed",
+        "a segfault",
+        "a script around the program",
+        "the same, with another code",
+        "a rank, as it ended torchrun",
+        "a log",
+    ],
+)
+def test_what_another_program_left_is_nothing_about_one_that_a_signal_ended(
+    exit_code: int, message: str, wanted: str
+) -> None:
+    assert termination_message.of(exit_code, message) is None
+    assert termination_message.said(exit_code, message) == wanted
+
+
 RULE = "-" * 74
 SAID = "epoch 1\nTraceback (most recent call last):\nValueError: no"
 EXITED = f"""{SAID}

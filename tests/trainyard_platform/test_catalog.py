@@ -240,6 +240,25 @@ def test_a_path_of_the_runtimes_own_stays_behind_it(catalog_folder: Path) -> Non
     assert container["env"][0] == {"name": "PYTHONPATH", "value": "/etc/trainyard/python:/own"}
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("/own", "/etc/trainyard/python:/own"),
+        ("", "/etc/trainyard/python"),
+        ("/first:/etc/trainyard/python", "/first:/etc/trainyard/python"),
+    ],
+    ids=["another", "empty", "one with it"],
+)
+def test_a_path_of_the_stacks_own_stays_behind_it(catalog_folder: Path, path: str, value: str) -> None:
+    change = RuntimeOverlay.model_validate({"env": {"PYTHONPATH": path}})
+    runtimes = catalog.load(catalog_folder, {"torch-distributed": change})
+    [torch] = (runtime for runtime in runtimes if runtime.name == "torch-distributed")
+    [job] = torch.manifest["spec"]["template"]["spec"]["replicatedJobs"]
+    [container] = job["template"]["spec"]["template"]["spec"]["containers"]
+    paths = [variable for variable in container["env"] if variable["name"] == "PYTHONPATH"]
+    assert paths == [{"name": "PYTHONPATH", "value": value}]
+
+
 def test_a_field_that_is_empty_counts_as_left_out(catalog_folder: Path) -> None:
     file = catalog_folder / TORCH
     file.write_text(

@@ -27,14 +27,20 @@ raise ChildFailedError(FAILURES)
 """What torchrun ends with, as far as it is read: torch.distributed.elastic.multiprocessing.errors."""
 
 
-def ended(tmp_path: Path, script: str, also: Path | None = None, **environment: str) -> tuple[int, str, str]:
-    """The exit code of a Python that reads the module, what it printed, and its termination message."""
+def module(tmp_path: Path) -> tuple[Path, Path]:
+    """A folder with the module, and the termination message that it writes."""
     message = tmp_path / "termination-log"
     message.touch()
     folder = tmp_path / "module"
     folder.mkdir()
     text = MODULE.read_text().replace('"/dev/termination-log"', repr(str(message)))
     (folder / "sitecustomize.py").write_text(text)
+    return folder, message
+
+
+def ended(tmp_path: Path, script: str, also: Path | None = None, **environment: str) -> tuple[int, str, str]:
+    """The exit code of a Python that reads the module, what it printed, and its termination message."""
+    folder, message = module(tmp_path)
     path = os.pathsep.join(str(one) for one in (folder, also) if one is not None)
     done = subprocess.run(
         [sys.executable, "-c", script.replace("MESSAGE", repr(str(message)))],
@@ -69,6 +75,33 @@ def test_an_exception_is_shown_as_always_and_is_the_termination_message(tmp_path
 def test_a_mistake_that_would_only_come_again_ends_with_42(tmp_path: Path, mistake: str) -> None:
     code, shown, message = ended(tmp_path, mistake, also=tmp_path)
     assert (code, words(message, 42).exit_code, words(message, 42).said) == (42, 42, shown)
+
+
+TYPED = "print(no_such_name)\nif\nimport no_such_module\n1 / 0\nprint('goes on')\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["-i"], ["-c", "import code; code.interact()"]],
+    ids=["an interpreter", "a console of the program's own"],
+)
+def test_an_error_at_a_prompt_is_shown_and_changes_nothing(tmp_path: Path, arguments: list[str]) -> None:
+    folder, message = module(tmp_path)
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        input=TYPED,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    errors = re.findall(r"^(?:>>> )*(\w+): ", done.stderr, re.MULTILINE)
+    assert (done.returncode, done.stdout.replace(">>> ", "").strip(), errors, message.read_text()) == (
+        0,
+        "goes on",
+        ["NameError", "SyntaxError", "ModuleNotFoundError", "ZeroDivisionError"],
+        "",
+    )
 
 
 REPLACED = (
@@ -232,6 +265,38 @@ def test_torchrun_says_which_rank_failed_first_and_what_it_had_left(
 ) -> None:
     said = ended(tmp_path, TORCHRUN.replace("FAILURES", repr(failures)))
     assert (said[0], words(said[2], code)) == (code, LastWords(at(wanted[0]), *wanted[1:]))
+
+
+def aborted(pid: int) -> dict[str, Any]:
+    """A rank that the kernel ended, with what a process of that number has left long before."""
+    lost = failure(5.4, exitcode=-6, said=LOST)
+    lost["message"]["extraInfo"]["pid"] = pid
+    return lost
+
+
+def test_of_a_rank_that_a_signal_ended_what_a_process_below_it_left_before_is_not_told(
+    tmp_path: Path,
+) -> None:
+    before = datetime.now(UTC)
+    code, _, message = ended(tmp_path, TORCHRUN.replace("FAILURES", repr({2: aborted(pid=8)})))
+    found = words(message)
+    assert (code, found) == (1, LastWords(found.at, 134, False, "Signal 6", 2))
+    assert found.at is not None
+    assert before <= found.at <= datetime.now(UTC)
+
+
+def test_a_rank_that_lost_others_and_was_then_aborted_has_lost_others(tmp_path: Path) -> None:
+    """As the threads of a collective end it while it cleans up."""
+    code, _, message = ended(tmp_path, TORCHRUN.replace("FAILURES", repr({2: aborted(pid=7)})))
+    assert (code, words(message)) == (1, LastWords(at(5.4), 134, True, "Signal 6", 2))
+
+
+def test_a_rank_leaves_its_number_with_its_traceback(tmp_path: Path) -> None:
+    error = tmp_path / "error.json"
+    script = "import os; print(os.getpid(), file=os.sys.stderr); raise ValueError('no')"
+    _, shown, _ = ended(tmp_path, script, TORCHELASTIC_ERROR_FILE=str(error))
+    left = json.loads(error.read_text())["message"]["extraInfo"]
+    assert str(left["pid"]) == shown.partition("\n")[0]
 
 
 def test_a_module_of_its_name_that_it_hides_is_read_all_the_same(tmp_path: Path) -> None:

@@ -35,9 +35,11 @@ def claim(role: str | None, **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "data", **annotations}, "spec": {"accessModes": ["ReadWriteMany"], **spec}}
 
 
-def job(name: str, step: str | None, env: list[Any] | None = None) -> dict[str, Any]:
+def job(
+    name: str, step: str | None, env: list[Any] | None = None, container_name: str | None = None
+) -> dict[str, Any]:
     labels = {"metadata": {"labels": {names.ANCESTOR_LABEL: step}}} if step else {}
-    container = {"name": name, **({"env": env} if env else {})}
+    container = {"name": container_name or name, **({"env": env} if env else {})}
     return {
         "name": name,
         "template": {**labels, "spec": {"template": {"spec": {"containers": [container]}}}},
@@ -113,33 +115,41 @@ def test_a_role_that_there_is_not_is_refused() -> None:
     )
 
 
-def test_the_object_store_is_told_in_the_words_of_whoever_asks_it() -> None:
+def test_whoever_loads_or_trains_is_told_the_object_store_in_the_words_of_the_sdks() -> None:
     own = [{"name": "AWS_REGION", "value": "elsewhere"}]
     jobs = [
         job("dataset-initializer", "dataset-initializer"),
         job("launcher", "trainer"),
         job("node", None, own),
+        job("chief", None, container_name="node"),
         job("sidekick", None),
     ]
     told = equipment.stored(runtime([], jobs), storage(objectStore=STORE))
-    endpoint = "https://s3.example.com"
+    endpoint = {"name": "AWS_ENDPOINT_URL_S3", "value": "https://s3.example.com"}
+    both = [endpoint, {"name": "AWS_REGION", "value": "here"}]
     assert told == runtime(
         [],
         [
-            job(
-                "dataset-initializer",
-                "dataset-initializer",
-                [{"name": "ENDPOINT", "value": endpoint}, {"name": "REGION", "value": "here"}],
-            ),
-            job(
-                "launcher",
-                "trainer",
-                [{"name": "AWS_ENDPOINT_URL_S3", "value": endpoint}, {"name": "AWS_REGION", "value": "here"}],
-            ),
-            job("node", None, [*own, {"name": "AWS_ENDPOINT_URL_S3", "value": endpoint}]),
+            job("dataset-initializer", "dataset-initializer", both),
+            job("launcher", "trainer", both),
+            job("node", None, [*own, endpoint]),
+            job("chief", None, both, container_name="node"),
             job("sidekick", None),
         ],
     )
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "runtimes").glob("*/*.yaml")), ids=lambda path: path.stem)
+def test_every_training_container_of_the_catalog_gets_the_object_store(path: Any) -> None:
+    told = equipment.stored(catalog.read(path), storage(objectStore=STORE))
+    variables = [
+        {entry["name"] for entry in container.get("env", [])}
+        for job in told.manifest["spec"]["template"]["spec"]["replicatedJobs"]
+        for container in job["template"]["spec"]["template"]["spec"]["containers"]
+        if container["name"] == names.NODE
+    ]
+    assert variables
+    assert all({"AWS_ENDPOINT_URL_S3", "AWS_REGION"} <= of_one for of_one in variables)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "runtimes").glob("*/*.yaml")), ids=lambda path: path.stem)

@@ -1,19 +1,112 @@
-"""The last checkpoint that is whole: a pod may be killed while it writes one."""
+"""The last checkpoint that is whole, for a pod may be killed while it writes one, and of this training."""
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import json
 import logging
+import os
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from . import weights
-from .failures import InvalidModel
+from .failures import InvalidArgument, InvalidModel
+from .settings import Settings
 
 _log = logging.getLogger(__name__)
 _NAME = re.compile(r"checkpoint-(\d{1,12})")
+TRAINING = "training.json"
+"""The file beside checkpoints that says what they are of."""
+_FREE = frozenset(
+    (
+        *("model", "dataset"),  # what is in these folders counts, not where they are
+        *("output_dir", "logging_steps", "save_steps", "save_total_limit"),
+        *("merge_adapter", "gradient_checkpointing"),
+    )
+)
+"""Settings that may differ when a training goes on."""
+_BLOCK, _BLOCKS = 2**20, 1024
+"""Of a folder with more bytes than these, as many are read, evenly spread over its files."""
+
+
+def resumable(settings: Settings) -> Path | None:
+    """The newest whole checkpoint of this training in its output folder; None: it starts, which is noted.
+
+    Raises:
+        InvalidArgument: The folder holds checkpoints of another training.
+    """
+    folder = Path(settings.output_dir)
+    training = _training(settings)
+    checkpoint = last(folder)
+    if checkpoint is None:
+        _note(folder, training)
+        return None
+    noted = _noted(folder)
+    if noted == training:
+        return checkpoint
+    differing = sorted(name for name in {*noted, *training} if noted.get(name) != training.get(name))
+    of = f"training: other {', '.join(differing)}" if noted else f"training: {TRAINING} is missing"
+    raise InvalidArgument(
+        f"output_dir={folder}: it holds checkpoints of another {of}. "
+        "Name another folder, or remove its checkpoint-* to start anew"
+    )
+
+
+def _training(settings: Settings) -> Mapping[str, Any]:
+    """What tells a training from others, whenever and from wherever its files were fetched."""
+    names = [field.name for field in dataclasses.fields(settings) if field.name not in _FREE]
+    output = Path(settings.output_dir).resolve()
+    training = {
+        "method": settings.method,
+        "model": _digest(Path(settings.model), output),
+        "dataset": _digest(Path(settings.dataset), output),
+        **{name: getattr(settings, name) for name in names},
+    }
+    # As it is when it is read again.
+    return json.loads(json.dumps(training))  # type: ignore[no-any-return]
+
+
+def _digest(folder: Path, output: Path) -> str:
+    """Of names, sizes and bytes of the files in a folder, less hidden and compiled ones and the output."""
+    root = folder.resolve()
+    files = {
+        path.relative_to(root): path.stat().st_size
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and not (root in output.parents and output in path.parents)
+    }
+    files = {
+        name: size
+        for name, size in files.items()
+        if not any(part.startswith(".") or part == "__pycache__" for part in name.parts)
+    }
+    digest = hashlib.sha256(json.dumps([[str(name), size] for name, size in files.items()]).encode())
+    step = max(_BLOCK, sum(files.values()) // _BLOCKS)
+    for name, size in files.items():
+        with (root / name).open("rb") as file:
+            for start in range(0, size, step):
+                file.seek(start)
+                digest.update(file.read(_BLOCK))
+    return digest.hexdigest()
+
+
+def _noted(folder: Path) -> Mapping[str, Any]:
+    """What the checkpoints of a folder are of; empty if that is not known."""
+    try:
+        training = json.loads((folder / TRAINING).read_text())
+    except (OSError, ValueError):
+        return {}
+    return training if isinstance(training, dict) else {}
+
+
+def _note(folder: Path, training: Mapping[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    part = folder / f".{TRAINING}"
+    part.write_text(json.dumps(training, indent=2) + "\n")
+    os.replace(part, folder / TRAINING)
 
 
 def last(folder: Path) -> Path | None:

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,13 +73,13 @@ def run(settings: Settings) -> None:
     folder = Path(settings.output_dir)
     _log.info("%s, process %s of %s", settings.method, config.process_index + 1, config.world_size)
     check_shared(folder)
+    checkpoint = agreed(lambda: checkpoints.resumable(settings))
     if config.device.type == "cuda":
         size = torch.cuda.get_device_properties(config.device).total_memory
         memory.check(weights.tensors(Path(settings.model)), settings, size, 1, "the GPU")
     trainer = make_trainer(settings, config)
     if not trainer.is_world_process_zero():
         trainer.remove_callback(transformers.PrinterCallback)
-    checkpoint = agreed(checkpoints.last(folder))
     _log.info("resumes from %s", checkpoint) if checkpoint else _log.info("starts")
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     save(trainer, settings)
@@ -179,12 +179,23 @@ def check_shared(folder: Path) -> None:
         )
 
 
-def agreed(checkpoint: Path | None) -> Path | None:
-    """What the first process has found: others may look while something is still to be seen."""
-    chosen = [checkpoint]
+def agreed(find: Callable[[], Path | None]) -> Path | None:
+    """What the first process finds: others would look while something is still to be seen.
+
+    Raises:
+        Failure: That of the first process.
+    """
+    answers: list[Path | Failure | None] = [None]
+    if not dist.is_initialized() or dist.get_rank() == 0:
+        try:
+            answers = [find()]
+        except Failure as failure:
+            answers = [failure]
     if dist.is_initialized():
-        dist.broadcast_object_list(chosen)
-    return chosen[0]
+        dist.broadcast_object_list(answers)
+    if isinstance(answers[0], Failure):
+        raise answers[0]
+    return answers[0]
 
 
 def save(trainer: Any, settings: Settings) -> None:

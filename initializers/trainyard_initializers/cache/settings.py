@@ -14,8 +14,6 @@ SCHEME: Final = "cache"
 _NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _QUANTITY: Final = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,3})?(?:m|k|M|G|T|Ki|Mi|Gi|Ti)?")
 _TEXT_OF_TABLE: Final = re.compile(r"[^\s/]{1,255}")
-_PASSED_ON: Final = ("ENDPOINT", "REGION", "ROLE_ARN")
-"""Variables about the store that are no secret."""
 _LARGEST: Final = 1000
 
 
@@ -107,8 +105,14 @@ def read(request: Request) -> Settings:
             failures=_number(request, "READINESS_FAILURE_THRESHOLD", 3, 1, 10_000),
         ),
         iam_role=request.get("IAM_ROLE") or "",
-        store={name: value for name in _PASSED_ON if (value := request.get(name))},
+        store=_store(request),
     )
+
+
+def _store(request: Request) -> Mapping[str, str]:
+    """The variables about the store that are no secret."""
+    values = {"ENDPOINT": request.endpoint, "REGION": request.region, "ROLE_ARN": request.get("ROLE_ARN")}
+    return {name: value for name, value in values.items() if value}
 
 
 def _resources(request: Request, process: str, cpu: str, memory: str) -> Resources:

@@ -190,9 +190,10 @@ def _end(pod: _Pod) -> model.PodEnd:
     words = None if disruption is not None else termination_message.of(how.exit_code, how.message)
     if disruption is None and _was_told_to_end(pod, how, words):
         return _deleted(pod)
-    reason, message = disruption or (how.reason or "Error", how.message)
-    if words is not None:
-        message = words.said
+    reason, message = disruption or (
+        how.reason or "Error",
+        termination_message.said(how.exit_code, how.message),
+    )
     exit_code = how.exit_code if words is None else words.exit_code
     return model.PodEnd(
         **_place(pod),

@@ -34,8 +34,8 @@ def stored(runtime: Runtime, storage: Storage) -> Runtime:
         if role and settings:
             claim["spec"] = {**claim.get("spec", {}), "storageClassName": class_name(role, settings)}
     if storage.object_store:
-        for container, step in _containers(jobset):
-            _add_variables(container, _variables(storage.object_store, step))
+        for container in _containers(jobset):
+            _add_variables(container, _variables(storage.object_store))
     return replace(runtime, manifest=manifest)
 
 
@@ -58,21 +58,26 @@ def _role(runtime: str, claim: Manifest) -> StorageRole | None:
     return StorageRole(role)
 
 
-def _containers(jobset: Manifest) -> Iterator[tuple[Manifest, str | None]]:
-    """The containers that load or train, with their step."""
+def _containers(jobset: Manifest) -> Iterator[Manifest]:
+    """The containers that load or train."""
     for job in jobset["replicatedJobs"]:
         template = job["template"]
         step = template.get("metadata", {}).get("labels", {}).get(names.ANCESTOR_LABEL)
-        if step or job["name"] == names.NODE:
-            for container in template["spec"]["template"]["spec"]["containers"]:
-                yield container, step
+        is_whole = step or job["name"] == names.NODE
+        for container in template["spec"]["template"]["spec"]["containers"]:
+            # Elsewhere `node` trains too: a chief, which writes checkpoints, or a parameter server.
+            if is_whole or container["name"] == names.NODE:
+                yield container
 
 
-def _variables(store: ObjectStore, step: str | None) -> dict[str, str]:
-    """The variables for a container: initializers have names of their own, trainers those of the AWS SDKs."""
-    initializes = step in names.INITIALIZERS
-    endpoint, region = ("ENDPOINT", "REGION") if initializes else ("AWS_ENDPOINT_URL_S3", "AWS_REGION")
-    return {endpoint: store.endpoint, **({region: store.region} if store.region else {})}
+def _variables(store: ObjectStore) -> dict[str, str]:
+    """The variables for a container, which the AWS SDKs read.
+
+    Initializers read ENDPOINT and REGION before them: those of a Secret, which a variable of the same name
+    would hide.
+    """
+    region = {"AWS_REGION": store.region} if store.region else {}
+    return {"AWS_ENDPOINT_URL_S3": store.endpoint, **region}
 
 
 def _add_variables(container: Manifest, variables: Mapping[str, str]) -> None:
@@ -126,7 +131,7 @@ def cached(runtime: Runtime, settings: DataCache) -> Runtime:
     if not starts_cache(runtime):
         return runtime
     manifest = copied(runtime.manifest)
-    for container, _ in _containers(manifest["spec"]["template"]["spec"]):
+    for container in _containers(manifest["spec"]["template"]["spec"]):
         for entry in container.get("env") or []:
             if entry.get("name") == CACHE_IMAGE:
                 entry["value"] = settings.cache_image or entry.get("value")

@@ -117,8 +117,9 @@ def _read(path: Path, text: str, namesake: str) -> Runtime:
 
 
 def adapt(runtime: Runtime, overlay: RuntimeOverlay, images: Images = AS_WRITTEN) -> Runtime:
-    """The runtime with its images resolved, what Trainyard puts into its pods, and a stack's changes."""
+    """The runtime with its images resolved, a stack's changes, and what Trainyard puts into its pods."""
     manifest = copied(runtime.manifest)
     catalog_images.apply(manifest, images)
-    in_pods.add(manifest)
-    return Runtime(name=runtime.name, framework=runtime.framework, manifest=overlays.apply(manifest, overlay))
+    manifest = overlays.apply(manifest, overlay)
+    in_pods.add(manifest)  # last: its folder belongs into a path that the stack sets
+    return Runtime(name=runtime.name, framework=runtime.framework, manifest=manifest)

@@ -26,6 +26,7 @@ from .objects import (
 
 SAID = 'Traceback (most recent call last):\n  File "train.py", line 3\nValueError: no\n'
 FAILED_FIRST = f"rank 3 failed at 2026-01-01T12:00:00.5+00:00 with exit code 3\n{SAID}"
+BESIDE = "failed at 2026-01-01T12:00:00.5+00:00 with exit code 1\nImportError: no numpy\n"
 KILLED = "rank 3 failed at 2026-01-01T12:00:00.5+00:00 with exit code 137\n"
 LOST_OTHERS = (
     "rank 0 lost others at 2026-01-01T12:00:00.1+00:00 with exit code 1\nConnection closed by peer\n"
@@ -298,6 +299,17 @@ CASES = (
             Reason.CONTAINER_EXITED,
             FIRST,
             "container node exited with code 137 (SIGKILL, often because memory ran out, its limit is 1Gi)",
+            "see its log: kubectl logs tj-node-0-0-x -c node -n team",
+        ),
+        State.FAILED,
+    ),
+    Case(
+        "of a container that was killed, what a program beside its own had left before is not told",
+        failed(pods=(pod(0, "Failed", state=terminated(137, message=BESIDE)),)),
+        Finding(
+            Reason.CONTAINER_EXITED,
+            FIRST,
+            "container node exited with code 137 (SIGKILL, often because memory ran out)",
             "see its log: kubectl logs tj-node-0-0-x -c node -n team",
         ),
         State.FAILED,

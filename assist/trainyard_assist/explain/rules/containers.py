@@ -81,8 +81,11 @@ def exited(observation: Observation) -> Finding | None:
 
 def _by_container(failure: Failure, words: termination_message.LastWords | None) -> str:
     # With terminationMessagePolicy FallbackToLogsOnError it is the end of the log, which is shown as well.
-    quote = termination_message.short(read.text(failure.ended, "message") if words is None else words.said)
-    code = read.number(failure.ended, "exitCode") if words is None else words.exit_code
+    ended_with = read.number(failure.ended, "exitCode")
+    quote = termination_message.short(
+        termination_message.said(ended_with, read.text(failure.ended, "message"))
+    )
+    code = ended_with if words is None else words.exit_code
     meaning = _meaning(failure, code)
     message = f"container {failure.container} exited with code {code}{f' ({meaning})' if meaning else ''}"
     return f"{message}{_restarts(failure)}{f': {quote}' if quote else ''}"

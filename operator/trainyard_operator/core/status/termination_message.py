@@ -21,6 +21,8 @@ TERMINATED: Final = 143
 """Exit code of a process that SIGTERM ended."""
 _LAUNCHERS: Final = (1, 42, TERMINATED)
 """Exit codes of a launcher one of whose ranks left such a line; with any other, an earlier one left it."""
+_SIGNALLED: Final = range(129, 193)
+"""Exit codes of a program that a signal ended."""
 _YEARS: Final = range(1970, 3000)
 """Of the time in such a line, which anybody can write."""
 _SHORT: Final = 300
@@ -79,6 +81,21 @@ def of(exit_code: int, message: str) -> LastWords | None:
     if at.year not in _YEARS:
         return None
     return LastWords(at, code, match["did"] != "failed", output, rank)
+
+
+def said(exit_code: int, message: str) -> str:
+    """What a container printed last, by its message; empty if the message is about another program.
+
+    A signal that ends a program, such as for its memory, comes without a word: then it was a program beside
+    or below that one which had failed before. With any other exit code, a script around it may have ended
+    with a code of its own; and a rank that leaves a message is about to end its launcher.
+    """
+    words = of(exit_code, message)
+    if words is not None:
+        return words.said
+    match = _FIRST.fullmatch(message.partition("\n")[0])
+    is_anothers = match is not None and match["rank"] is None and exit_code in _SIGNALLED
+    return "" if is_anothers else message
 
 
 def _of_mpirun(message: str) -> LastWords | None:

@@ -55,11 +55,13 @@ def _volume() -> dict[str, Any]:
 
 
 def _first_in_path(env: list[Any]) -> list[Any]:
-    """The variables, with the module's folder at the front of their path."""
+    """The variables, with the module's folder in their path: at the front, unless it is there already."""
     python_path = next((variable for variable in env if _mapping(variable).get("name") == _PATH), None)
     if python_path is None:
         return [*env, {"name": _PATH, "value": FOLDER}]
-    value = f"{FOLDER}:{python_path['value']}" if python_path.get("value") else FOLDER
+    value = python_path.get("value") or FOLDER
+    if FOLDER not in value.split(":"):
+        value = f"{FOLDER}:{value}"
     return [{"name": _PATH, "value": value} if variable is python_path else variable for variable in env]
 
 

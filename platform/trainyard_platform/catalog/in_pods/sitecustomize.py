@@ -98,6 +98,8 @@ class _Seen:
 
 def _raised(kind, error, trace):
     _shown(kind, error, trace)
+    if sys.flags.interactive or hasattr(sys, "ps1"):  # somebody types at a prompt, and it goes on
+        return
     _hint(error)
     code = GIVES_UP if issubclass(kind, MISTAKES) else 1
     try:
@@ -213,7 +215,7 @@ def _record(at, message, text, lost):
     """As torch.distributed.elastic writes it, and the time more exactly."""
     import json
 
-    more = {"py_callstack": text, "timestamp": str(int(at)), "at": at, "lost": lost}
+    more = {"py_callstack": text, "timestamp": str(int(at)), "at": at, "lost": lost, "pid": os.getpid()}
     with open(RECORD, "w") as file:
         json.dump({"message": {"message": message, "extraInfo": more}}, file)
 
@@ -235,7 +237,16 @@ def _is_first(lost):
 
 
 def _extra(failure):
+    """What it has left; nothing if a signal ended it, and a process below it has left that before."""
+    return {} if _is_of_another(failure) else _record_of(failure)
+
+
+def _record_of(failure):
     return failure.message.get("extraInfo", {}) if isinstance(failure.message, dict) else {}
+
+
+def _is_of_another(failure):
+    return failure.exitcode < 0 and _record_of(failure).get("pid", failure.pid) != failure.pid
 
 
 def _said(failure):
@@ -253,6 +264,8 @@ def _said(failure):
 
 
 def _at(failure):
+    if _is_of_another(failure):  # torchrun has its time from there
+        return time.time()
     return float(_extra(failure).get("at") or failure.timestamp)
 
 
