@@ -52,18 +52,16 @@ def give_back(observed: Observed, command: str = COMMAND) -> Plan:
     problem = _cannot_return(observed)
     if problem or controller is None or record is None:
         return Plan(True, (Check(Level.STOP, "record", problem),))
-    try:
-        parsed = documents.parse(record["data"][model.RECORD_KEY], model.RECORD)
-        before = [_without_ours(document.value) for document in parsed]
-        replicas = int(record["data"][model.REPLICAS_KEY])
-    except (documents.DocumentError, KeyError, TypeError, ValueError):
+    before = model.recorded(record)
+    if before is None:
         unreadable = f"ConfigMap {observed.namespace}/{model.RECORD} is not as `adopt` wrote it"
         return Plan(True, (Check(Level.STOP, "record", unreadable),))
-    present = {ref_of(manifest): manifest for manifest in observed.objects}
+    present = {ref_of(manifest): manifest for manifest in (*observed.objects, *observed.only_recorded)}
+    manifests = {ref: _without_ours(manifest) for ref, manifest in before.objects.items()}
     changed = [
-        _put(manifest, present.get(ref_of(manifest)))
-        for manifest in before
-        if not _same(manifest, present.get(ref_of(manifest)))
+        _put(manifest, present.get(ref))
+        for ref, manifest in manifests.items()
+        if not _same(manifest, present.get(ref))
     ]
     kept, notes = _snapshots(observed)
     steps: list[Step] = list(kept)
@@ -75,7 +73,7 @@ def give_back(observed: Observed, command: str = COMMAND) -> Plan:
     if observed.own is not None:
         steps += _scale(observed.own, 0)
     steps += [put for put in changed if "webhooks" in put.manifest]
-    steps += _scale(controller, replicas)
+    steps += _scale(controller, before.replicas)
     # The platform's policies go when everything that can stop has been done. Only Trainer's runtimes come
     # after them, which need not meet them; Trainer's webhooks check those.
     steps += [

@@ -8,7 +8,7 @@ depends on it, so the API server refuses a step that no longer fits.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -82,6 +82,7 @@ async def observe(
 
     `runtimes` are the names of the platform's ClusterTrainingRuntimes. Raises the client's errors.
     """
+    record = await _get(client, CONFIGMAPS, trainer_namespace, RECORD)
     others = [
         *((CRDS, None, f"{plural}.{names.TRAINER_GROUP}") for plural in _plurals()),
         *((resource, None, name) for resource, name in WEBHOOK_CONFIGURATIONS),
@@ -91,11 +92,11 @@ async def observe(
     single = [
         (DEPLOYMENTS, trainer_namespace, CONTROLLER),
         (CONFIGMAPS, trainer_namespace, CONFIGURATION),
-        (CONFIGMAPS, trainer_namespace, RECORD),
         (DEPLOYMENTS, operator_namespace, OWN),
     ]
     manifests = await asyncio.gather(*(_get(client, *place) for place in (*single, *others)))
-    controller, configuration, record, own, *objects = manifests
+    controller, configuration, own, *objects = manifests
+    only_recorded = [place for place in _recorded(record) if place not in others]
     jobs, unreadable = await _jobs(client, operator_namespace)
     return adopt.Observed(
         now=datetime.now(UTC),
@@ -114,6 +115,11 @@ async def observe(
             if binding["metadata"]["name"].endswith(f".{names.POLICY_DOMAIN}")
         ],
         record=record,
+        only_recorded=[
+            manifest
+            for manifest in await asyncio.gather(*(_get(client, *place) for place in only_recorded))
+            if manifest is not None
+        ],
         namespace=trainer_namespace,
     )
 
@@ -248,6 +254,14 @@ async def _get(client: Client, resource: Resource, namespace: str | None, name: 
         return await client.get(resource.path(namespace, name))
     except NotFoundError:
         return None
+
+
+def _recorded(record: Json | None) -> Iterator[tuple[Resource, str | None, str]]:
+    """The places of the objects that the record names."""
+    before = None if record is None else adopt.model.recorded(record)
+    for ref in before.objects if before is not None else ():
+        if (ref.api_version, ref.kind) in _RESOURCES:
+            yield _resource(ref), ref.namespace or None, ref.name
 
 
 def _plurals() -> tuple[str, ...]:

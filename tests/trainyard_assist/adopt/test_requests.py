@@ -1,6 +1,6 @@
 """What is asked of the API server: reads to look, and one guarded write for each step."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -57,8 +57,8 @@ class Cluster(FakeApi):
         }
 
 
-async def look(client: Client) -> adopt.Observed:
-    return await observe(client, ["rt"], trainer_namespace=NAMESPACE, operator_namespace="trainyard-system")
+async def look(client: Client, catalog: Sequence[str] = ("rt",)) -> adopt.Observed:
+    return await observe(client, catalog, trainer_namespace=NAMESPACE, operator_namespace="trainyard-system")
 
 
 async def do(client: Client, plan: adopt.Plan) -> None:
@@ -94,6 +94,20 @@ def test_there_and_back_leaves_what_was_there() -> None:
             assert f"{CONFIG_MAPS}/trainyard-adoption" not in api.objects
             assert RULE not in api.objects
             assert f"{BINDINGS}/of-others" in api.objects
+
+    run(test)
+
+
+def test_back_writes_a_runtime_as_it_was_though_the_catalog_no_longer_has_it() -> None:
+    async def test() -> None:
+        api = Cluster()
+        async with api.client() as client:
+            await do(client, adopt.adopt(await look(client)))
+            api.put(RUNTIME, {**objects.runtime("rt"), "spec": {"ours": True}})
+            assert adopt.adopt(await look(client, ())).steps == ()
+            await do(client, adopt.give_back(await look(client, ())))
+            assert api.objects[RUNTIME]["spec"] == objects.runtime("rt")["spec"]
+            assert f"{CONFIG_MAPS}/trainyard-adoption" not in api.objects
 
     run(test)
 
