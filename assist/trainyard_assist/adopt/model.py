@@ -213,6 +213,8 @@ class Put:
     uid: str | None = None
     resource_version: str | None = None
     why: str = "as it was before"
+    trainjob: str = ""
+    """`namespace/name` of the job whose snapshot it is. If the API server refuses it, the steps go on."""
 
     def __str__(self) -> str:
         verb = "create" if self.uid is None else "write"

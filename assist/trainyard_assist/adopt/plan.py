@@ -201,10 +201,11 @@ def _refuses_runtimes(webhook: Json, namespace: str) -> bool:
 def _snapshots(observed: Observed) -> tuple[list[Put], list[Check]]:
     """For jobs that started with Trainyard: their runtime, in the ConfigMap that Trainer reads.
 
-    A job whose runtime cannot be kept is only a note: otherwise its owner could block the way back.
+    A job whose runtime cannot be kept is only a note: otherwise its owner could block the way back. The same
+    is true if the API server refuses the ConfigMap, such as in a namespace that is at its quota.
     """
     puts: list[Put] = []
-    notes = [_loses(job, "it cannot be read") for job in observed.unreadable]
+    notes = [without_snapshot(job, "it cannot be read") for job in observed.unreadable]
     for job in observed.jobs:
         trainjob, runtime = job.trainjob, job.runtime
         if (
@@ -218,19 +219,20 @@ def _snapshots(observed: Observed) -> tuple[list[Put], list[Check]]:
         config_map = f"ConfigMap {name}{revisions.SNAPSHOT_SUFFIX}"
         if job.occupied:
             why = f"{config_map} exists, and is no snapshot of its runtime; to keep one, delete that first"
-            notes.append(_loses(name, why))
+            notes.append(without_snapshot(name, why))
         elif not isinstance(runtime, Runtime):
-            notes.append(_loses(name, f"the runtime that it started with is not known: {runtime}"))
+            notes.append(without_snapshot(name, f"the runtime that it started with is not known: {runtime}"))
         else:
             put = _snapshot(trainjob.namespace, trainjob.name, trainjob.uid, runtime)
             if len(put.manifest["data"]["runtime"]) > revisions.MAX_SNAPSHOT:
-                notes.append(_loses(name, f"its runtime is too large for {config_map}"))
+                notes.append(without_snapshot(name, f"its runtime is too large for {config_map}"))
             else:
                 puts.append(put)
     return puts, notes
 
 
-def _loses(job: str, why: str) -> Check:
+def without_snapshot(job: str, why: str) -> Check:
+    """The note on a TrainJob (`namespace/name`) whose runtime cannot be kept for Trainer."""
     message = (
         f"TrainJob {job} gets no snapshot of its runtime, so Trainer uses the runtime as it then is: {why}"
     )
@@ -256,6 +258,5 @@ def _snapshot(namespace: str, name: str, uid: str, runtime: Runtime) -> Put:
     metadata = {"name": name + revisions.SNAPSHOT_SUFFIX, "namespace": namespace, "ownerReferences": [owner]}
     # JSON is YAML, and smaller: indentation alone may bring a runtime above what is read again.
     data = {"runtime": json.dumps(manifest)}
-    return Put(
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}, why="for Trainer"
-    )
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    return Put(config_map, why="for Trainer", trainjob=f"{namespace}/{name}")

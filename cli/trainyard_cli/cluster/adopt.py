@@ -24,7 +24,7 @@ from trainyard_assist.adopt.model import (
     WEBHOOK_MANAGER,
     Ref,
 )
-from trainyard_kube.client import ApiError, Client, NotFoundError, Resource
+from trainyard_kube.client import ApiError, Client, NotFoundError, Resource, RetriableError
 from trainyard_kube.resources import (
     ADMISSION_POLICY_BINDINGS,
     CONFIGMAPS,
@@ -124,14 +124,19 @@ async def observe(
     )
 
 
-async def carry_out(client: Client, step: adopt.Step) -> None:
-    """Do one step. Raises the client's errors, or `TimeoutError` if a Deployment takes too long."""
+async def carry_out(client: Client, step: adopt.Step) -> adopt.Check | None:
+    """Do one step, or return what is lost without it, if the steps can go on.
+
+    Raises the client's errors, or `TimeoutError` if a Deployment takes too long.
+    """
     match step:
         case adopt.Keep(manifest):
             ref = adopt.model.ref_of(manifest)
             await client.create(_resource(ref).path(ref.namespace), manifest, manager=MANAGER)
-        case adopt.Put():
+        case adopt.Put(trainjob=""):
             await _put(client, step)
+        case adopt.Put(trainjob=job):
+            return await _put_if_allowed(client, step, job)
         case adopt.HandOver(ref, uid, version):
             operations = (
                 {"op": "test", "path": "/metadata/uid", "value": uid},
@@ -145,6 +150,7 @@ async def carry_out(client: Client, step: adopt.Step) -> None:
             await client.delete(_path(ref), uid=uid)
         case adopt.Scale():
             await _scale(client, step)
+    return None
 
 
 def _let_pass(uid: str, webhooks: Mapping[int, str]) -> tuple[Json, ...]:
@@ -160,6 +166,19 @@ async def _put(client: Client, step: adopt.Put) -> None:
     async with asyncio.timeout(PATIENCE):
         while not await _is_put(client, step):  # noqa: ASYNC110 - the API server is asked
             await asyncio.sleep(PAUSE)
+
+
+async def _put_if_allowed(client: Client, step: adopt.Put, job: str) -> adopt.Check | None:
+    """Write the snapshot of a job, or return the note that its namespace does not take one."""
+    try:
+        await _put(client, step)
+    except RetriableError:
+        raise
+    except ApiError as error:
+        if not 400 <= error.code < 500:
+            raise
+        return adopt.without_snapshot(job, error.shown)
+    return None
 
 
 async def _is_put(client: Client, step: adopt.Put) -> bool:

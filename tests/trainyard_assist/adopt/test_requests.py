@@ -61,10 +61,9 @@ async def look(client: Client, catalog: Sequence[str] = ("rt",)) -> adopt.Observ
     return await observe(client, catalog, trainer_namespace=NAMESPACE, operator_namespace="trainyard-system")
 
 
-async def do(client: Client, plan: adopt.Plan) -> None:
+async def do(client: Client, plan: adopt.Plan) -> list[adopt.Check]:
     assert not plan.refused, plan
-    for step in plan.steps:
-        await carry_out(client, step)
+    return [note for step in plan.steps if (note := await carry_out(client, step)) is not None]
 
 
 def test_there_and_back_leaves_what_was_there() -> None:
@@ -125,6 +124,45 @@ def test_back_is_done_though_a_tenant_took_the_name_of_a_snapshot() -> None:
             assert [api.objects[path]["spec"]["replicas"] for path in (DEPLOYMENT, OWN)] == [1, 0]
             assert api.objects[SNAPSHOT]["data"] == {"mine": ""}
             assert RULE not in api.objects
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [(403, "Forbidden"), (404, "NotFound"), (409, "Conflict"), (422, "Invalid")]
+)
+def test_back_is_done_though_a_namespace_refuses_a_snapshot(code: int, reason: str) -> None:
+    async def test() -> None:
+        api = Cluster()
+        async with api.client() as client:
+            await do(client, adopt.adopt(await look(client)))
+            api.put(JOBSET, objects.jobset(owner=api.objects[TRAINJOB]["metadata"]["uid"]))
+            api.refuse_next("POST", "/namespaces/default/configmaps", status(code, reason, "not here"))
+            notes = await do(client, adopt.give_back(await look(client)))
+            message = (
+                "TrainJob default/tj gets no snapshot of its runtime, so Trainer uses the runtime as it then "
+                f"is: {code} {reason}: not here"
+            )
+            assert notes == [adopt.Check(adopt.Level.NOTE, "TrainJobs", message)]
+            assert api.objects[DEPLOYMENT]["spec"]["replicas"] == 1
+            assert SNAPSHOT not in api.objects
+            assert f"{CONFIG_MAPS}/trainyard-adoption" not in api.objects
+
+    run(test)
+
+
+def test_back_stops_where_a_snapshot_may_be_written_later() -> None:
+    async def test() -> None:
+        api = Cluster()
+        async with api.client() as client:
+            await do(client, adopt.adopt(await look(client)))
+            api.put(JOBSET, objects.jobset(owner=api.objects[TRAINJOB]["metadata"]["uid"]))
+            api.refuse_next(
+                "POST", "/namespaces/default/configmaps", status(429, "TooManyRequests", "not now")
+            )
+            with pytest.raises(ApiError, match="not now"):
+                await do(client, adopt.give_back(await look(client)))
+            assert api.objects[DEPLOYMENT]["spec"]["replicas"] == 0
 
     run(test)
 
