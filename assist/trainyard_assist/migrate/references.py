@@ -1,9 +1,9 @@
-"""References of a job to its own pods, by the labels and names of the old controller.
+"""References of a job to its own pods, by the labels and names of the old controller, and to their container.
 
 Called by the modules of the kinds, once they know which ReplicatedJob each type
 of replicas becomes. Labels of the training operator, names of its pods and
-Services, and files that it mounted: what has exactly one successor is
-rewritten, the rest is a note.
+Services, files that it mounted, and the old name of the container that trains:
+what has exactly one successor is rewritten, the rest is a note.
 """
 
 from __future__ import annotations
@@ -36,6 +36,12 @@ _NAMES_OF_PODS: Final = re.compile("kubectl|hostname", re.IGNORECASE)
 """Next to these words, a name may be a pod's name instead of its address."""
 _GONE: Final = re.compile(r"/etc/mpi/(?:kubexec|discover_hosts)\.sh")
 _SELECTORS: Final = frozenset({"selector", "podSelector", "labelSelector"})
+_OF_CONTAINER: Final = "container.apparmor.security.beta.kubernetes.io/"
+"""Annotations that begin like this end with the name of a container."""
+_CONTAINERS: Final = frozenset(
+    {"kubectl.kubernetes.io/default-container", "kubectl.kubernetes.io/default-logs-container"}
+)
+"""Annotations whose value is the name of a container."""
 _LONGEST: Final = 80
 """Characters of a name in a note."""
 
@@ -114,8 +120,9 @@ def _host(job: Job) -> re.Pattern[str]:
 
 def _role(role: Role, layout: _Layout, notes: Notes) -> Role:
     position = next(at for at, item in enumerate(role.pod["containers"]) if item is role.container)
-    pod = _Rewriting(role, layout, notes).value(role.pod, role.pod_path)
-    return replace(role, pod=pod, container=pod["containers"][position])
+    rewriting = _Rewriting(role, layout, notes)
+    pod = rewriting.value(role.pod, role.pod_path)
+    return replace(role, metadata=rewriting.metadata(), pod=pod, container=pod["containers"][position])
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +133,29 @@ class _Rewriting:
     layout: _Layout
     notes: Notes
 
+    def metadata(self) -> Json:
+        """The metadata of the pods, with annotations that name the container by the name that it gets."""
+        annotations = self.role.metadata.get("annotations")
+        if not annotations:
+            return self.role.metadata
+        path = self.role.path.child("template", "metadata", "annotations")
+        pairs = [self._annotation(key, text, path.key(key[:100])) for key, text in annotations.items()]
+        return {**self.role.metadata, "annotations": dict(pairs)}
+
+    def _annotation(self, key: str, text: str, path: FieldPath) -> tuple[str, str]:
+        if key.startswith(_OF_CONTAINER):
+            container = key.removeprefix(_OF_CONTAINER)
+            return _OF_CONTAINER + self._container(container, path), text
+        return key, self._container(text, path) if key in _CONTAINERS else text
+
+    def _container(self, name: Any, path: FieldPath) -> Any:
+        """The name that the container of this name gets."""
+        if name != self.role.container["name"] or name == names.NODE:
+            return name
+        return self._changed(path, names.NODE, name)
+
     def value(self, value: Any, path: FieldPath) -> Any:
+        """The value with each reference in it rewritten."""
         if isinstance(value, Mapping):
             return {key: self._entry(key, item, path.child(key[:100])) for key, item in value.items()}
         if isinstance(value, list):
@@ -136,6 +165,11 @@ class _Rewriting:
     def _entry(self, key: str, item: Any, path: FieldPath) -> Any:
         if key == "fieldPath" and isinstance(item, str):
             return self._field_path(item, path)
+        if key == "resourceFieldRef" and isinstance(item, Mapping) and "containerName" in item:
+            return {
+                **item,
+                "containerName": self._container(item["containerName"], path.child("containerName")),
+            }
         if key == "labelSelector" and isinstance(item, Mapping):
             return self._selector(item, path)
         if key in ("matchLabelKeys", "mismatchLabelKeys") and isinstance(item, list):
