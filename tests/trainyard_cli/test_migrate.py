@@ -208,6 +208,29 @@ def test_a_number_of_processes_that_nobody_can_count_is_lost(call):
     assert (code, told) == (1, said)
 
 
+@pytest.mark.parametrize(
+    ("texts", "line", "other"),
+    [
+        pytest.param((JOB % ("a", "Running"), json.dumps(TRAINJOB)), 4, 13, id="before it"),
+        pytest.param((json.dumps(TRAINJOB), JOB % ("a", "Running")), 6, 1, id="after it"),
+    ],
+)
+def test_a_job_does_not_become_what_a_trainjob_of_the_files_is_called(call, texts, line, other):
+    code, text, _ = call("-", stdin="\n---\n".join(texts), output=Output.JSON)
+    note = {"level": "refused", "file": "stdin", "line": line, "field": "metadata.name"}
+    message = f"is the name of the TrainJob from stdin:{other} too: rename one"
+    assert (code, json.loads(text)) == (1, {"objects": [TRAINJOB], "notes": [{**note, "message": message}]})
+
+
+def test_a_job_becomes_what_a_trainjob_that_has_ended_was_called(call):
+    over = {**TRAINJOB, "status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+    texts = "\n---\n".join((JOB % ("a", "Running"), json.dumps(over)))
+    code, text, _ = call("-", stdin=texts, output=Output.JSON)
+    assert (code, json.loads(text)["objects"]) == (0, [TRAINJOB])
+    code, text, _ = call("-", stdin=texts, output=Output.JSON, finished=True)
+    assert (code, json.loads(text)["objects"]) == (1, [TRAINJOB])
+
+
 def test_a_selector_of_another_object_that_finds_no_pod_any_more_is_said(call):
     label = "training.kubeflow.org/job-name"
     service = f"kind: Service\nspec: {{selector: {{app: x, {label}: a}}}}\n"

@@ -109,7 +109,15 @@ def migrate(
         if _is(value, names.RUNTIME_KINDS) and (number := runtimes.processes_of(value)) is not None
     }
     beside = [Document(n.document.source, n.line, value) for value, n in items if _is_runtime(value)]
+    # What stays as it is keeps its name, also from what comes before it.
     taken = {_place(document.value, namespace): document.place for document in beside}
+    taken |= {
+        _place(value, namespace): f"{notes.document.source}:{notes.line}"
+        for value, notes in items
+        if _is(value, _TRAINJOBS)
+        and not trainjobs.is_old(value, moved)
+        and (ended or live.ended(value) is None)
+    }
     outcomes = []
     for value, notes in items:
         manifest = live.manifest(value) if _is_known(value) else value
