@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -146,6 +146,8 @@ class Observed:
     jobset_controllers: Sequence[Json] = ()
     policy_bindings: Sequence[Json] = ()
     """The bindings of the platform's admission policies."""
+    working: Set[Ref] = frozenset()
+    """The Deployments of both operators with a pod that may be working, also while it is being deleted."""
     record: Json | None = None
     only_recorded: Sequence[Json] = ()
     """Objects that the record names too, but not the catalog, which may be another than it was then."""

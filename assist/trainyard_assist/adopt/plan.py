@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any, Final
 
 from trainyard_api import documents, names
@@ -41,7 +41,7 @@ def adopt(observed: Observed, command: str = COMMAND) -> Plan:
     for manifest in observed.objects:
         steps += _hand_over(manifest)
         steps += _let_pass(manifest, observed.namespace)
-    steps += _scale(observed.controller, 0)
+    steps += _scale(observed.controller, 0, observed.working)
     after = ("pulumi up --refresh", f"{command} --back, to give the cluster back")
     return Plan(False, all_checks, fates, tuple(steps), after)
 
@@ -71,9 +71,9 @@ def give_back(observed: Observed, command: str = COMMAND) -> Plan:
         if put.manifest["kind"] not in names.RUNTIME_KINDS and "webhooks" not in put.manifest
     ]
     if observed.own is not None:
-        steps += _scale(observed.own, 0)
+        steps += _scale(observed.own, 0, observed.working)
     steps += [put for put in changed if "webhooks" in put.manifest]
-    steps += _scale(controller, before.replicas)
+    steps += _scale(controller, before.replicas, observed.working)
     # The platform's policies go when everything that can stop has been done. Only Trainer's runtimes come
     # after them, which need not meet them; Trainer's webhooks check those.
     steps += [
@@ -153,11 +153,10 @@ def _put(before: Json, present: Json | None) -> Put:
     return Put(before, present["metadata"]["uid"], present["metadata"]["resourceVersion"])
 
 
-def _scale(deployment: Json, replicas: int) -> Iterator[Scale]:
-    metadata, before = deployment["metadata"], _replicas(deployment)
-    pods = (deployment.get("status") or {}).get("replicas") or 0
-    if before != replicas or (replicas == 0 and pods):
-        yield Scale(ref_of(deployment), metadata["uid"], before, replicas)
+def _scale(deployment: Json, replicas: int, working: Set[model.Ref]) -> Iterator[Scale]:
+    ref, before = ref_of(deployment), _replicas(deployment)
+    if before != replicas or (replicas == 0 and ref in working):
+        yield Scale(ref, deployment["metadata"]["uid"], before, replicas)
 
 
 def _replicas(deployment: Json) -> int:

@@ -59,6 +59,8 @@ PATIENCE: Final = 180.0
 PAUSE: Final = 0.5
 """Seconds between two looks at whether it has."""
 _NO_WEBHOOK: Final = "failed calling webhook"
+_ENDED: Final = frozenset({"Failed", "Succeeded"})
+"""Phases of pods of which no container runs."""
 _AT_ONCE: Final = 16
 _RESOURCES: Final = {
     (resource.api_version, resource.kind): resource
@@ -114,6 +116,11 @@ async def observe(
             async for binding in everything(client, ADMISSION_POLICY_BINDINGS)
             if binding["metadata"]["name"].endswith(f".{names.POLICY_DOMAIN}")
         ],
+        working={
+            adopt.model.ref_of(deployment)
+            for deployment in (controller, own)
+            if deployment is not None and await _is_working(client, deployment)
+        },
         record=record,
         only_recorded=[
             manifest
@@ -214,13 +221,23 @@ async def _scale(client: Client, step: adopt.Scale) -> None:
 async def _is_scaled(client: Client, step: adopt.Scale) -> bool:
     deployment = await client.get(_path(step.ref))
     if step.after == 0:
-        # The status no longer counts a pod that is being deleted, though it may still be working.
-        labels = deployment["spec"]["selector"].get("matchLabels") or {}
-        selector = ",".join(f"{key}={value}" for key, value in labels.items())
-        return not [pod async for pod in everything(client, PODS, step.ref.namespace, selector=selector)]
+        return not await _is_working(client, deployment)
     status = deployment.get("status") or {}
     seen = status.get("observedGeneration") == deployment["metadata"].get("generation")
     return seen and status.get("readyReplicas") == step.after
+
+
+async def _is_working(client: Client, deployment: Json) -> bool:
+    """Whether a pod of a Deployment may be working.
+
+    The Deployment's status no longer counts one that is being deleted. A pod that
+    has ended, such as an evicted one, may stay for ever.
+    """
+    labels = deployment["spec"]["selector"].get("matchLabels") or {}
+    selector = ",".join(f"{key}={value}" for key, value in labels.items())
+    pods = everything(client, PODS, deployment["metadata"]["namespace"], selector=selector)
+    phases = [(pod.get("status") or {}).get("phase") async for pod in pods]
+    return any(phase not in _ENDED for phase in phases)
 
 
 async def _jobs(client: Client, operator_namespace: str) -> tuple[list[adopt.ForeignJob], list[str]]:

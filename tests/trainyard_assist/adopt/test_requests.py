@@ -21,6 +21,7 @@ WEBHOOKS = (
 )
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 RULE = f"{BINDINGS}/image-tag.policy.trainyard.dev"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 TRAINJOB = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs/tj"
 JOBSET = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets/tj"
@@ -182,6 +183,43 @@ def test_back_that_stops_leaves_the_policies_and_goes_on_when_it_is_repeated() -
             assert api.objects[DEPLOYMENT]["spec"]["replicas"] == 1
             assert RULE not in api.objects
             assert f"{CONFIG_MAPS}/trainyard-adoption" not in api.objects
+
+    run(test)
+
+
+def pod(phase: str, **metadata: Any) -> dict[str, Any]:
+    return {"metadata": {"labels": {"app": "trainer"}, **metadata}, "status": {"phase": phase}}
+
+
+def test_pods_that_have_ended_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainyard_cli.cluster.adopt.PATIENCE", 5.0)
+
+    async def test() -> None:
+        api = Cluster()
+        for phase in ("Failed", "Succeeded"):
+            api.put(f"{PODS}/{phase.lower()}", pod(phase))
+        async with api.client() as client:
+            await do(client, adopt.adopt(await look(client)))
+            assert api.objects[DEPLOYMENT]["spec"]["replicas"] == 0
+            assert adopt.adopt(await look(client)).steps == ()
+
+    run(test)
+
+
+def test_a_pod_that_is_being_deleted_is_waited_for_also_when_the_command_is_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("trainyard_cli.cluster.adopt.PATIENCE", 0.1)
+
+    async def test() -> None:
+        api = Cluster()
+        api.put(f"{PODS}/old", pod("Running", deletionTimestamp="2026-01-01T00:00:00Z"))
+        async with api.client() as client:
+            for _ in range(2):
+                with pytest.raises(TimeoutError):
+                    await do(client, adopt.adopt(await look(client)))
+            api.remove(f"{PODS}/old")
+            assert adopt.adopt(await look(client)).steps == ()
 
     run(test)
 
