@@ -74,6 +74,8 @@ class _Layout:
     first: Mapping[str, int]
     """The number of the first replica of each type in its step."""
     host: re.Pattern[str]
+    labels: frozenset[str]
+    """The names of the labels that the job itself gives to its pods."""
 
     @classmethod
     def of(cls, job: Job, steps: Mapping[str, str]) -> _Layout:
@@ -83,7 +85,8 @@ class _Layout:
         for type_, role in job.roles.items():
             first[type_] = counted.get(steps[type_], 0)
             counted[steps[type_]] = first[type_] + role.replicas
-        return cls(job, steps, first, _host(job))
+        labels = frozenset(key for role in job.roles.values() for key in role.labels)
+        return cls(job, steps, first, _host(job), labels)
 
     @property
     def is_shared(self) -> bool:
@@ -182,21 +185,27 @@ class _Rewriting:
 
     def _field_path(self, text: str, path: FieldPath) -> str:
         match = _LABEL_PATH.fullmatch(text)
-        label = None if match is None else _LABEL.fullmatch(match[1])
+        label = None if match is None else self._label(match[1])
         if match is None or label is None:
             return text
         step = self.layout.steps[self.role.type]
-        if label[1] == _JOB:
+        if label == _JOB:
             return self._changed(path, f"metadata.labels['{names.JOBSET_NAME_LABEL}']", match[1])
-        if label[1] in _TYPES and not self.layout.is_shared:
+        if label in _TYPES and not self.layout.is_shared:
             field_path = f"metadata.labels['{names.REPLICATED_JOB_LABEL}']"
             was = self.role.type.lower()
             moved = "" if step == was else f", and its value {step}, where it was {was}"
             return self._changed(path, field_path, match[1] + moved)
-        if label[1] == _INDEX and not self.layout.is_shared:
+        if label == _INDEX and not self.layout.is_shared:
             return self._changed(path, names.JOB_COMPLETION_INDEX_PATH, match[1])
         self._lost_label(path, match[1])
         return text
+
+    def _label(self, key: str) -> str | None:
+        """The label of the training operator, by today's word for it; None for one of the job's own."""
+        match = _LABEL.fullmatch(key)
+        is_own = key in self.layout.labels and not key.startswith(_PREFIX)
+        return None if match is None or is_own else match[1]
 
     def _selector(self, selector: Json, path: FieldPath) -> Json:
         changed = {**selector}
@@ -223,18 +232,18 @@ class _Rewriting:
 
     def _constraint(self, key: Any, values: Sequence[Any] | None, path: FieldPath) -> tuple[Any, Any]:
         """The label and the values of today; `values` None: whatever value it has."""
-        label = _LABEL.fullmatch(key) if isinstance(key, str) else None
+        label = self._label(key) if isinstance(key, str) else None
         if label is None:
             return key, values
-        if label[1] == _JOB:
+        if label == _JOB:
             return self._changed(path, names.JOBSET_NAME_LABEL, key), values
-        if label[1] in _TYPES:
+        if label in _TYPES:
             types = self.layout.steps if values is None else map(str, values)
             steps = self.layout.steps_of(types)
             if steps is not None and (values is not None or not self.layout.is_shared):
                 new_key = self._changed(path, names.REPLICATED_JOB_LABEL, key)
                 return new_key, None if values is None else steps
-        elif label[1] == _INDEX and not self.layout.is_shared:
+        elif label == _INDEX and not self.layout.is_shared:
             return self._changed(path, names.JOB_COMPLETION_INDEX_LABEL, key), values
         self._lost_label(path, key)
         return key, values
