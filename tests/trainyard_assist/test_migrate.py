@@ -93,10 +93,18 @@ def test_every_expectation_has_its_case():
     assert sorted(path.stem for path in (FOLDER / "expected").glob("*.yaml")) == CASES
 
 
-def test_the_catalog_of_this_repository_runs_jobs_of_pytorch_and_tensorflow():
+def of_account(name, folder):
+    """A job of PyTorch whose pods have this service account."""
+    text = (FOLDER / "cases" / "pytorchjob-alike.yaml").read_text()
+    file = folder / "job.yaml"
+    file.write_text(text.replace("serviceAccountName: trainer", f"serviceAccountName: {name}"))
+    return file
+
+
+def test_the_catalog_of_this_repository_runs_jobs_of_pytorch_and_tensorflow(tmp_path):
     out = io.StringIO()
-    cases = ("pytorchjob-alike", "tfjob-workers", "tfjob-on-tensorflow-ps")
-    files = [FOLDER / "cases" / f"{case}.yaml" for case in cases]
+    cases = ("tfjob-workers", "tfjob-on-tensorflow-ps")
+    files = [of_account("default", tmp_path), *(FOLDER / "cases" / f"{case}.yaml" for case in cases)]
     assert migrate.run(files, out=out, err=io.StringIO()) == 0
     references = [one["spec"]["runtimeRef"] for one in parsed(out.getvalue()) if one["kind"] == "TrainJob"]
     assert references == [
@@ -105,6 +113,24 @@ def test_the_catalog_of_this_repository_runs_jobs_of_pytorch_and_tensorflow():
         {"name": "tensorflow-ps"},
         *({"kind": "TrainingRuntime", "name": name} for name in ("more-servers", "all-workers")),
     ]
+
+
+def test_a_job_that_names_a_service_account_keeps_the_token_that_pods_of_the_catalog_do_not_have(tmp_path):
+    out, err = io.StringIO(), io.StringIO()
+    assert migrate.run([of_account("trainer", tmp_path)], out=out, err=err) == 0
+    runtime, job = parsed(out.getvalue())
+    assert job["spec"]["runtimeRef"] == {"kind": "TrainingRuntime", "name": "mnist"}
+    [step] = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    pod = step["template"]["spec"]["template"]["spec"]
+    assert [pod.get(key) for key in ("serviceAccountName", "automountServiceAccountToken")] == [
+        "trainer",
+        None,
+    ]
+    said = (
+        "TrainingRuntime mnist takes the place of torch-distributed, which gives its pods no token of the "
+        "service account that the job names"
+    )
+    assert f"changed: spec.pytorchReplicaSpecs.Master: {said}\n" in err.getvalue()
 
 
 @pytest.mark.parametrize("case", CASES)

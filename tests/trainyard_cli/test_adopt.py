@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fake_api import FakeApi
+from tests.support.fake_api import FakeApi, status
 from tests.support.typed import typed
 from trainyard_assist import adopt
 from trainyard_assist.adopt.model import Ref
@@ -42,3 +42,37 @@ def test_the_next_commands_act_on_the_same_cluster_and_namespaces(
     assert out.splitlines()[-1] == f"Nothing has been changed. To do it: {to_do_it}"
     _, out, _ = typed(FakeApi(), monkeypatch, command.run, back=back, output=Output.JSON, **options)
     assert json.loads(out)["next"] == [itself]
+
+
+def test_a_snapshot_that_a_namespace_refuses_is_a_note_and_the_steps_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "s", "namespace": "team"}}
+    steps = (
+        adopt.Put(config_map, trainjob="team/tj"),
+        adopt.Delete(Ref("v1", "ConfigMap", "kf", "c"), "uid", "why"),
+    )
+
+    async def observed(*_: Any, **__: Any) -> adopt.Observed:
+        return adopt.Observed(datetime.now(UTC), None)
+
+    def api() -> FakeApi:
+        cluster = FakeApi()
+        cluster.put("/api/v1/namespaces/kf/configmaps/c", {"metadata": {"uid": "uid"}})
+        cluster.refuse_next("POST", "/namespaces/team/configmaps", status(403, "Forbidden", "quota\n!!"))
+        return cluster
+
+    monkeypatch.setattr(adopt, "give_back", lambda *_: adopt.Plan(True, (), steps=steps))
+    monkeypatch.setattr(command, "observe", observed)
+    message = (
+        "TrainJob team/tj gets no snapshot of its runtime, so Trainer uses the runtime as it then is: "
+        "403 Forbidden: quota !!"
+    )
+    code, out, err = typed(api(), monkeypatch, command.run, back=True, yes=True)
+    first, second = (f"{step} ..." for step in steps)
+    assert (code, err.splitlines()) == (0, [first, f"--  TrainJobs     {message}", second])
+    assert out.splitlines()[-1] == "Trainer's controller works again."
+    _, out, _ = typed(api(), monkeypatch, command.run, back=True, yes=True, output=Output.JSON)
+    answer = json.loads(out)
+    assert answer["checks"] == [{"level": "note", "about": "TrainJobs", "message": message}]
+    assert [step["done"] for step in answer["steps"]] == [False, True]

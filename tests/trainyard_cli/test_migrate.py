@@ -177,6 +177,60 @@ spec: {runtimeRef: {name: jax-distributed}, trainer: {numProcPerNode: "2"}}
     assert (code, json.loads(text)["objects"], said) == (0, [made, made], "")
 
 
+@pytest.mark.parametrize(
+    ("trainer", "why"),
+    [
+        ("args: 5", "spec.trainer.args: Invalid value: 5: must be a list of strings"),
+        ("command: train", 'spec.trainer.command: Invalid value: "train": must be a list of strings'),
+        ("env: true", "spec.trainer.env: Invalid value: true: must be a list of objects"),
+        ("env: [{}]", "spec.trainer.env[0].name: Required value"),
+        ("image: 5", "spec.trainer.image: Invalid value: 5: must be a string"),
+    ],
+)
+@pytest.mark.parametrize("api", ["trainer.kubeflow.org/v1alpha1", "kubeflow.org/v2alpha1"])
+def test_a_trainer_that_the_api_server_could_not_read_is_refused(call, api, trainer, why):
+    spec = f'{{runtimeRef: {{name: jax-distributed}}, trainer: {{numProcPerNode: "2", {trainer}}}}}'
+    old = f"apiVersion: {api}\nkind: TrainJob\nmetadata: {{name: old}}\nspec: {spec}\n"
+    said = f"stdin:1: refused: admission would refuse the result: {why}\n"
+    assert call("-", stdin=old) == (1, f"# {said}", said)
+
+
+def test_a_number_of_processes_that_nobody_can_count_is_lost(call):
+    policy = f'torch: {{numProcPerNode: "{"1" * 4301}"}}'
+    runtime = (CATALOG / "torch-distributed.yaml").read_text().replace("torch: {}", policy)
+    field = "lost: spec.mlPolicy.torch.numProcPerNode"
+    said = (
+        f"stdin:10: {field}: is neither a number nor one of auto, cpu and gpu\n"
+        f"stdin:10: {field}: only a TrainJob can set it: without a number there is one process for each GPU "
+        "or CPU\n"
+    )
+    code, _, told = call("-", stdin=runtime)
+    assert (code, told) == (1, said)
+
+
+@pytest.mark.parametrize(
+    ("texts", "line", "other"),
+    [
+        pytest.param((JOB % ("a", "Running"), json.dumps(TRAINJOB)), 4, 13, id="before it"),
+        pytest.param((json.dumps(TRAINJOB), JOB % ("a", "Running")), 6, 1, id="after it"),
+    ],
+)
+def test_a_job_does_not_become_what_a_trainjob_of_the_files_is_called(call, texts, line, other):
+    code, text, _ = call("-", stdin="\n---\n".join(texts), output=Output.JSON)
+    note = {"level": "refused", "file": "stdin", "line": line, "field": "metadata.name"}
+    message = f"is the name of the TrainJob from stdin:{other} too: rename one"
+    assert (code, json.loads(text)) == (1, {"objects": [TRAINJOB], "notes": [{**note, "message": message}]})
+
+
+def test_a_job_becomes_what_a_trainjob_that_has_ended_was_called(call):
+    over = {**TRAINJOB, "status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+    texts = "\n---\n".join((JOB % ("a", "Running"), json.dumps(over)))
+    code, text, _ = call("-", stdin=texts, output=Output.JSON)
+    assert (code, json.loads(text)["objects"]) == (0, [TRAINJOB])
+    code, text, _ = call("-", stdin=texts, output=Output.JSON, finished=True)
+    assert (code, json.loads(text)["objects"]) == (1, [TRAINJOB])
+
+
 def test_a_selector_of_another_object_that_finds_no_pod_any_more_is_said(call):
     label = "training.kubeflow.org/job-name"
     service = f"kind: Service\nspec: {{selector: {{app: x, {label}: a}}}}\n"

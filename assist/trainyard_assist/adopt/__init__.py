@@ -21,7 +21,7 @@ from .model import (
     State,
     Step,
 )
-from .plan import adopt, give_back
+from .plan import adopt, give_back, without_snapshot
 
 __all__ = [
     "Check",
@@ -40,4 +40,5 @@ __all__ = [
     "Step",
     "adopt",
     "give_back",
+    "without_snapshot",
 ]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from trainyard_api import names
+from trainyard_api import documents, names
 from trainyard_api.json_types import Json
 from trainyard_operator.core import model
 from trainyard_operator.core.build.info import DEFAULT_SETTINGS, Settings
@@ -49,6 +49,25 @@ def ref_of(manifest: Json) -> Ref:
     """The object that a manifest describes."""
     metadata = manifest["metadata"]
     return Ref(manifest["apiVersion"], manifest["kind"], metadata.get("namespace") or "", metadata["name"])
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What was there before the takeover."""
+
+    replicas: int
+    """Of Trainer's Deployment."""
+    objects: Mapping[Ref, Json]
+
+
+def recorded(record: Json) -> Before | None:
+    """What the record says; None if it is not as `adopt` wrote it."""
+    try:
+        data = record["data"]
+        manifests = [document.value for document in documents.parse(data[RECORD_KEY], RECORD)]
+        return Before(int(data[REPLICAS_KEY]), {ref_of(manifest): manifest for manifest in manifests})
+    except (documents.DocumentError, AttributeError, KeyError, TypeError, ValueError):
+        return None
 
 
 class Level(StrEnum):
@@ -127,7 +146,11 @@ class Observed:
     jobset_controllers: Sequence[Json] = ()
     policy_bindings: Sequence[Json] = ()
     """The bindings of the platform's admission policies."""
+    working: Set[Ref] = frozenset()
+    """The Deployments of both operators with a pod that may be working, also while it is being deleted."""
     record: Json | None = None
+    only_recorded: Sequence[Json] = ()
+    """Objects that the record names too, but not the catalog, which may be another than it was then."""
     namespace: str = NAMESPACE
     settings: Settings = DEFAULT_SETTINGS
 
@@ -192,6 +215,8 @@ class Put:
     uid: str | None = None
     resource_version: str | None = None
     why: str = "as it was before"
+    trainjob: str = ""
+    """`namespace/name` of the job whose snapshot it is. If the API server refuses it, the steps go on."""
 
     def __str__(self) -> str:
         verb = "create" if self.uid is None else "write"

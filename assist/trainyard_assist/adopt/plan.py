@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any, Final
 
 from trainyard_api import documents, names
@@ -41,7 +41,7 @@ def adopt(observed: Observed, command: str = COMMAND) -> Plan:
     for manifest in observed.objects:
         steps += _hand_over(manifest)
         steps += _let_pass(manifest, observed.namespace)
-    steps += _scale(observed.controller, 0)
+    steps += _scale(observed.controller, 0, observed.working)
     after = ("pulumi up --refresh", f"{command} --back, to give the cluster back")
     return Plan(False, all_checks, fates, tuple(steps), after)
 
@@ -52,18 +52,16 @@ def give_back(observed: Observed, command: str = COMMAND) -> Plan:
     problem = _cannot_return(observed)
     if problem or controller is None or record is None:
         return Plan(True, (Check(Level.STOP, "record", problem),))
-    try:
-        parsed = documents.parse(record["data"][model.RECORD_KEY], model.RECORD)
-        before = [_without_ours(document.value) for document in parsed]
-        replicas = int(record["data"][model.REPLICAS_KEY])
-    except (documents.DocumentError, KeyError, TypeError, ValueError):
+    before = model.recorded(record)
+    if before is None:
         unreadable = f"ConfigMap {observed.namespace}/{model.RECORD} is not as `adopt` wrote it"
         return Plan(True, (Check(Level.STOP, "record", unreadable),))
-    present = {ref_of(manifest): manifest for manifest in observed.objects}
+    present = {ref_of(manifest): manifest for manifest in (*observed.objects, *observed.only_recorded)}
+    manifests = {ref: _without_ours(manifest) for ref, manifest in before.objects.items()}
     changed = [
-        _put(manifest, present.get(ref_of(manifest)))
-        for manifest in before
-        if not _same(manifest, present.get(ref_of(manifest)))
+        _put(manifest, present.get(ref))
+        for ref, manifest in manifests.items()
+        if not _same(manifest, present.get(ref))
     ]
     kept, notes = _snapshots(observed)
     steps: list[Step] = list(kept)
@@ -73,9 +71,9 @@ def give_back(observed: Observed, command: str = COMMAND) -> Plan:
         if put.manifest["kind"] not in names.RUNTIME_KINDS and "webhooks" not in put.manifest
     ]
     if observed.own is not None:
-        steps += _scale(observed.own, 0)
+        steps += _scale(observed.own, 0, observed.working)
     steps += [put for put in changed if "webhooks" in put.manifest]
-    steps += _scale(controller, replicas)
+    steps += _scale(controller, before.replicas, observed.working)
     # The platform's policies go when everything that can stop has been done. Only Trainer's runtimes come
     # after them, which need not meet them; Trainer's webhooks check those.
     steps += [
@@ -155,11 +153,10 @@ def _put(before: Json, present: Json | None) -> Put:
     return Put(before, present["metadata"]["uid"], present["metadata"]["resourceVersion"])
 
 
-def _scale(deployment: Json, replicas: int) -> Iterator[Scale]:
-    metadata, before = deployment["metadata"], _replicas(deployment)
-    pods = (deployment.get("status") or {}).get("replicas") or 0
-    if before != replicas or (replicas == 0 and pods):
-        yield Scale(ref_of(deployment), metadata["uid"], before, replicas)
+def _scale(deployment: Json, replicas: int, working: Set[model.Ref]) -> Iterator[Scale]:
+    ref, before = ref_of(deployment), _replicas(deployment)
+    if before != replicas or (replicas == 0 and ref in working):
+        yield Scale(ref, deployment["metadata"]["uid"], before, replicas)
 
 
 def _replicas(deployment: Json) -> int:
@@ -203,10 +200,11 @@ def _refuses_runtimes(webhook: Json, namespace: str) -> bool:
 def _snapshots(observed: Observed) -> tuple[list[Put], list[Check]]:
     """For jobs that started with Trainyard: their runtime, in the ConfigMap that Trainer reads.
 
-    A job whose runtime cannot be kept is only a note: otherwise its owner could block the way back.
+    A job whose runtime cannot be kept is only a note: otherwise its owner could block the way back. The same
+    is true if the API server refuses the ConfigMap, such as in a namespace that is at its quota.
     """
     puts: list[Put] = []
-    notes = [_loses(job, "it cannot be read") for job in observed.unreadable]
+    notes = [without_snapshot(job, "it cannot be read") for job in observed.unreadable]
     for job in observed.jobs:
         trainjob, runtime = job.trainjob, job.runtime
         if (
@@ -220,19 +218,20 @@ def _snapshots(observed: Observed) -> tuple[list[Put], list[Check]]:
         config_map = f"ConfigMap {name}{revisions.SNAPSHOT_SUFFIX}"
         if job.occupied:
             why = f"{config_map} exists, and is no snapshot of its runtime; to keep one, delete that first"
-            notes.append(_loses(name, why))
+            notes.append(without_snapshot(name, why))
         elif not isinstance(runtime, Runtime):
-            notes.append(_loses(name, f"the runtime that it started with is not known: {runtime}"))
+            notes.append(without_snapshot(name, f"the runtime that it started with is not known: {runtime}"))
         else:
             put = _snapshot(trainjob.namespace, trainjob.name, trainjob.uid, runtime)
             if len(put.manifest["data"]["runtime"]) > revisions.MAX_SNAPSHOT:
-                notes.append(_loses(name, f"its runtime is too large for {config_map}"))
+                notes.append(without_snapshot(name, f"its runtime is too large for {config_map}"))
             else:
                 puts.append(put)
     return puts, notes
 
 
-def _loses(job: str, why: str) -> Check:
+def without_snapshot(job: str, why: str) -> Check:
+    """The note on a TrainJob (`namespace/name`) whose runtime cannot be kept for Trainer."""
     message = (
         f"TrainJob {job} gets no snapshot of its runtime, so Trainer uses the runtime as it then is: {why}"
     )
@@ -258,6 +257,5 @@ def _snapshot(namespace: str, name: str, uid: str, runtime: Runtime) -> Put:
     metadata = {"name": name + revisions.SNAPSHOT_SUFFIX, "namespace": namespace, "ownerReferences": [owner]}
     # JSON is YAML, and smaller: indentation alone may bring a runtime above what is read again.
     data = {"runtime": json.dumps(manifest)}
-    return Put(
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}, why="for Trainer"
-    )
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    return Put(config_map, why="for Trainer", trainjob=f"{namespace}/{name}")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trainyard_api import names
+from trainyard_api import json_reader, names
 from trainyard_api.documents import Document
 from trainyard_api.errors import FieldError, FieldPath, InvalidFieldError, UserError
 from trainyard_api.json_types import Json
@@ -46,10 +46,16 @@ _TRAINJOBS: Final = frozenset({names.TRAINJOB})
 _WITHOUT_SUCCESSOR: Final = frozenset({"MXJob", *names.RUNTIME_KINDS})
 _KINDS: Final = frozenset({kind for _, kind in _CONVERTERS}) | _WITHOUT_SUCCESSOR
 
+_TRAINER: Final = FieldPath("spec.trainer")
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LONGEST_NAME: Final = 63
+_LISTS: Final[Mapping[str, Callable[[Any, FieldPath], Sequence[Any]]]] = {
+    "env": json_reader.named_objects,
+    "command": json_reader.texts,
+    "args": json_reader.texts,
+}
 _MOST_ITEMS: Final = 128
-"""Of the trainer's env, command and args (CRD schema of Trainer v2.3)."""
+"""Of the trainer's lists (CRD schema of Trainer v2.3)."""
 _LONGEST_IMAGE: Final = 500
 
 
@@ -103,7 +109,15 @@ def migrate(
         if _is(value, names.RUNTIME_KINDS) and (number := runtimes.processes_of(value)) is not None
     }
     beside = [Document(n.document.source, n.line, value) for value, n in items if _is_runtime(value)]
+    # What stays as it is keeps its name, also from what comes before it.
     taken = {_place(document.value, namespace): document.place for document in beside}
+    taken |= {
+        _place(value, namespace): f"{notes.document.source}:{notes.line}"
+        for value, notes in items
+        if _is(value, _TRAINJOBS)
+        and not trainjobs.is_old(value, moved)
+        and (ended or live.ended(value) is None)
+    }
     outcomes = []
     for value, notes in items:
         manifest = live.manifest(value) if _is_known(value) else value
@@ -256,7 +270,7 @@ def _refusals(document: Document, given: Sequence[Document], namespace: str) -> 
         else:
             job = offline.trainjob(document, namespace)
             runtime = offline.runtime_document(job, runtimes_there)
-            yield from _too_long(job.spec.get("trainer") or {})
+            yield from _too_long(json_reader.mapping(job.spec.get("trainer"), _TRAINER))
             if runtime is None:
                 return
             errors = validation.validate(job, None, offline.runtime(runtime, namespace)).errors
@@ -270,8 +284,11 @@ def _refusals(document: Document, given: Sequence[Document], namespace: str) -> 
 
 
 def _too_long(trainer: Json) -> Iterator[tuple[str, str]]:
-    for key in ("env", "command", "args"):
-        if len(trainer.get(key) or ()) > _MOST_ITEMS:
-            yield f"spec.trainer.{key}", f"must have at most {_MOST_ITEMS} items"
-    if len(str(trainer.get("image") or "")) > _LONGEST_IMAGE:
-        yield "spec.trainer.image", f"must be no longer than {_LONGEST_IMAGE} characters"
+    """What is too long for the schema; raises `InvalidFieldError` for what is not even of its type."""
+    for key, read in _LISTS.items():
+        path = _TRAINER.child(key)
+        if len(read(trainer.get(key), path)) > _MOST_ITEMS:
+            yield str(path), f"must have at most {_MOST_ITEMS} items"
+    path = _TRAINER.child("image")
+    if len(json_reader.text(trainer.get("image"), path) or "") > _LONGEST_IMAGE:
+        yield str(path), f"must be no longer than {_LONGEST_IMAGE} characters"

@@ -32,6 +32,8 @@ class Wanted:
     """successPolicy of the JobSet; with only one ReplicatedJob there is none."""
     program: Set[str]
     """The fields of the container that the TrainJob sets."""
+    tokens: Set[str]
+    """The ReplicatedJobs whose pods have the token of a service account that the job names."""
 
 
 def difference(runtime: Document | None, wanted: Wanted) -> str | None:
@@ -66,7 +68,14 @@ def _difference(runtime: Json, wanted: Wanted) -> str | None:
     own = {name: _commands(container or {}) for name, container in containers.items()}
     if own.pop(names.NODE) - wanted.program or any(own.values()):
         return "would run a command of its own"
+    if wanted.tokens & {name for name, job in jobs.items() if _is_without_token(job)}:
+        return "gives its pods no token of the service account that the job names"
     return None
+
+
+def _is_without_token(job: Json) -> bool:
+    """Whether no patch can give the pods a token for the Kubernetes API."""
+    return templates.pod_template(job)["spec"].get("automountServiceAccountToken") is False
 
 
 def _commands(container: Json) -> set[str]:

@@ -95,7 +95,7 @@ def apart(group: Group, notes: Notes) -> Blueprint:
         runtime="",
         policy={},
         contract=[*group.contract, *group.fixed],
-        command=after(f"export {number}", workers),
+        command=after(f"export {number}", workers, group.numbered, notes),
         others=[beside],
         jobset={"successPolicy": {"operator": "All", "targetReplicatedJobs": [STEP]}},
     )

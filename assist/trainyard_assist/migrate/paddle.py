@@ -45,11 +45,11 @@ def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
         path = FieldPath("spec.paddleReplicaSpecs.Worker")
         raise required(path, "a PaddleJob without workers trains nothing")
     job = references.rewritten(job, {"Master": _MASTER, "Worker": names.NODE}, notes)
-    blueprint = _with_server(job, notes) if "Master" in job.roles else _collective(job)
+    blueprint = _with_server(job, notes) if "Master" in job.roles else _collective(job, notes)
     return build(blueprint, run, catalog, notes)
 
 
-def _collective(job: Job) -> Blueprint:
+def _collective(job: Job, notes: Notes) -> Blueprint:
     worker = job.roles["Worker"]
     first = variable("PADDLE_MASTER", f"{job.host(names.NODE)}:{worker.port}")
     alone = f'[ "$JOB_COMPLETION_INDEX" != 0 ] || export PADDLE_MASTER="$POD_IP:{worker.port}"'
@@ -61,7 +61,7 @@ def _collective(job: Job) -> Blueprint:
         runtime="paddle-distributed",
         policy={},
         contract=[*_common(job), _ADDRESS, first],
-        command=after(alone, worker),
+        command=after(alone, worker, ["PADDLE_MASTER"], notes),
     )
 
 

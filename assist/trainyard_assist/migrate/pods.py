@@ -42,6 +42,8 @@ _POD_DEFAULTS: Final = {
     "hostPID": False,
     "schedulerName": "default-scheduler",
 }
+_DEFAULT_ACCOUNT: Final = "default"
+"""The service account of pods that name none. A program that needs a token has an account of its own."""
 _CONTAINER_DEFAULTS: Final = {
     "stdin": False,
     "terminationMessagePath": "/dev/termination-log",
@@ -82,6 +84,14 @@ def _beyond_container(role: Role, port_name: str) -> Iterator[FieldPath]:
             if len(set(mounts)) == len(mounts):
                 continue
         yield path.child(key)
+
+
+def has_token(role: Role) -> bool:
+    """Whether its pods have a token that a program may need: that of a service account of its own."""
+    pod = _pod(role)
+    path = role.pod_path.child("serviceAccountName")
+    account = json_reader.text(pod.get("serviceAccountName"), path)
+    return account not in (None, _DEFAULT_ACCOUNT) and pod.get("automountServiceAccountToken") is not False
 
 
 def trainer(role: Role) -> dict[str, Any]:

@@ -7,7 +7,7 @@ there it could be `auto`, `cpu` or `gpu`.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 from trainyard_api import json_reader, quantity
 from trainyard_api.errors import FieldPath
@@ -16,11 +16,13 @@ from trainyard_api.json_types import Json
 from .notes import Notes
 from .source import count
 
+_TOO_LONG: Final = 10
+"""Digits of a number that nobody can mean; Python refuses to read one of thousands."""
+
 
 def read(value: Any, path: FieldPath, resources: Json, resources_path: FieldPath, notes: Notes) -> int | None:
     """The number; None where the platform chooses it: one for each GPU or, without GPUs, for each CPU."""
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
-        value = int(value)
+    value = unquoted(value)
     if not isinstance(value, str):
         return count(value, path)
     if value in ("", "auto"):
@@ -36,6 +38,13 @@ def read(value: Any, path: FieldPath, resources: Json, resources_path: FieldPath
         return math.ceil(cpus) if gpus and cpus is not None else None
     notes.lost(path, "is neither a number nor one of auto, cpu and gpu")
     return None
+
+
+def unquoted(value: Any) -> Any:
+    """The number that a text holds; anything else as it is, and numbers too that are far too long."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < _TOO_LONG:
+        return int(value)
+    return value
 
 
 def _amounts(resources: Json, path: FieldPath) -> tuple[bool, float | None]:

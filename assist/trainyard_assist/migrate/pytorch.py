@@ -115,9 +115,18 @@ def _elastic(job: Job, notes: Notes) -> list[Json]:
     keys += ["standalone", "nProcPerNode", "maxRestarts", "metrics"]
     unknown_fields(elastic_policy, keys, _ELASTIC, "an elastic policy", notes)
     elastic.note_bounds(elastic_policy, keys[:2], _ELASTIC, job.total, notes, way_out=elastic.TORCH)
-    if json_reader.boolean(elastic_policy.get("standalone"), _ELASTIC.child("standalone")):
-        return [variable("PET_STANDALONE", "")]
-    return _rendezvous(job, elastic_policy)
+    variables = _rendezvous(job, elastic_policy)
+    path = _ELASTIC.child("standalone")
+    if not json_reader.boolean(elastic_policy.get("standalone"), path):
+        return variables
+    if job.total > 1:
+        message = (
+            f"is left out: torchrun in each pod would wait by itself for the {job.total} nodes of the job"
+        )
+        notes.lost(path, message)
+        return variables
+    # The training operator set it to nothing, which torchrun cannot read as a number.
+    return [*variables, variable("PET_STANDALONE", 1)]
 
 
 def _rendezvous(job: Job, given: Json) -> list[Json]:

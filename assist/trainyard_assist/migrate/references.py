@@ -1,9 +1,9 @@
-"""References of a job to its own pods, by the labels and names of the old controller.
+"""References of a job to its own pods, by the labels and names of the old controller, and to their container.
 
 Called by the modules of the kinds, once they know which ReplicatedJob each type
 of replicas becomes. Labels of the training operator, names of its pods and
-Services, and files that it mounted: what has exactly one successor is
-rewritten, the rest is a note.
+Services, files that it mounted, and the old name of the container that trains:
+what has exactly one successor is rewritten, the rest is a note.
 """
 
 from __future__ import annotations
@@ -36,6 +36,12 @@ _NAMES_OF_PODS: Final = re.compile("kubectl|hostname", re.IGNORECASE)
 """Next to these words, a name may be a pod's name instead of its address."""
 _GONE: Final = re.compile(r"/etc/mpi/(?:kubexec|discover_hosts)\.sh")
 _SELECTORS: Final = frozenset({"selector", "podSelector", "labelSelector"})
+_OF_CONTAINER: Final = "container.apparmor.security.beta.kubernetes.io/"
+"""Annotations that begin like this end with the name of a container."""
+_CONTAINERS: Final = frozenset(
+    {"kubectl.kubernetes.io/default-container", "kubectl.kubernetes.io/default-logs-container"}
+)
+"""Annotations whose value is the name of a container."""
 _LONGEST: Final = 80
 """Characters of a name in a note."""
 
@@ -68,6 +74,8 @@ class _Layout:
     first: Mapping[str, int]
     """The number of the first replica of each type in its step."""
     host: re.Pattern[str]
+    labels: frozenset[str]
+    """The names of the labels that the job itself gives to its pods."""
 
     @classmethod
     def of(cls, job: Job, steps: Mapping[str, str]) -> _Layout:
@@ -77,7 +85,8 @@ class _Layout:
         for type_, role in job.roles.items():
             first[type_] = counted.get(steps[type_], 0)
             counted[steps[type_]] = first[type_] + role.replicas
-        return cls(job, steps, first, _host(job))
+        labels = frozenset(key for role in job.roles.values() for key in role.labels)
+        return cls(job, steps, first, _host(job), labels)
 
     @property
     def is_shared(self) -> bool:
@@ -114,8 +123,9 @@ def _host(job: Job) -> re.Pattern[str]:
 
 def _role(role: Role, layout: _Layout, notes: Notes) -> Role:
     position = next(at for at, item in enumerate(role.pod["containers"]) if item is role.container)
-    pod = _Rewriting(role, layout, notes).value(role.pod, role.pod_path)
-    return replace(role, pod=pod, container=pod["containers"][position])
+    rewriting = _Rewriting(role, layout, notes)
+    pod = rewriting.value(role.pod, role.pod_path)
+    return replace(role, metadata=rewriting.metadata(), pod=pod, container=pod["containers"][position])
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +136,29 @@ class _Rewriting:
     layout: _Layout
     notes: Notes
 
+    def metadata(self) -> Json:
+        """The metadata of the pods, with annotations that name the container by the name that it gets."""
+        annotations = self.role.metadata.get("annotations")
+        if not annotations:
+            return self.role.metadata
+        path = self.role.path.child("template", "metadata", "annotations")
+        pairs = [self._annotation(key, text, path.key(key[:100])) for key, text in annotations.items()]
+        return {**self.role.metadata, "annotations": dict(pairs)}
+
+    def _annotation(self, key: str, text: str, path: FieldPath) -> tuple[str, str]:
+        if key.startswith(_OF_CONTAINER):
+            container = key.removeprefix(_OF_CONTAINER)
+            return _OF_CONTAINER + self._container(container, path), text
+        return key, self._container(text, path) if key in _CONTAINERS else text
+
+    def _container(self, name: Any, path: FieldPath) -> Any:
+        """The name that the container of this name gets."""
+        if name != self.role.container["name"] or name == names.NODE:
+            return name
+        return self._changed(path, names.NODE, name)
+
     def value(self, value: Any, path: FieldPath) -> Any:
+        """The value with each reference in it rewritten."""
         if isinstance(value, Mapping):
             return {key: self._entry(key, item, path.child(key[:100])) for key, item in value.items()}
         if isinstance(value, list):
@@ -136,6 +168,11 @@ class _Rewriting:
     def _entry(self, key: str, item: Any, path: FieldPath) -> Any:
         if key == "fieldPath" and isinstance(item, str):
             return self._field_path(item, path)
+        if key == "resourceFieldRef" and isinstance(item, Mapping) and "containerName" in item:
+            return {
+                **item,
+                "containerName": self._container(item["containerName"], path.child("containerName")),
+            }
         if key == "labelSelector" and isinstance(item, Mapping):
             return self._selector(item, path)
         if key in ("matchLabelKeys", "mismatchLabelKeys") and isinstance(item, list):
@@ -148,21 +185,27 @@ class _Rewriting:
 
     def _field_path(self, text: str, path: FieldPath) -> str:
         match = _LABEL_PATH.fullmatch(text)
-        label = None if match is None else _LABEL.fullmatch(match[1])
+        label = None if match is None else self._label(match[1])
         if match is None or label is None:
             return text
         step = self.layout.steps[self.role.type]
-        if label[1] == _JOB:
+        if label == _JOB:
             return self._changed(path, f"metadata.labels['{names.JOBSET_NAME_LABEL}']", match[1])
-        if label[1] in _TYPES and not self.layout.is_shared:
+        if label in _TYPES and not self.layout.is_shared:
             field_path = f"metadata.labels['{names.REPLICATED_JOB_LABEL}']"
             was = self.role.type.lower()
             moved = "" if step == was else f", and its value {step}, where it was {was}"
             return self._changed(path, field_path, match[1] + moved)
-        if label[1] == _INDEX and not self.layout.is_shared:
+        if label == _INDEX and not self.layout.is_shared:
             return self._changed(path, names.JOB_COMPLETION_INDEX_PATH, match[1])
         self._lost_label(path, match[1])
         return text
+
+    def _label(self, key: str) -> str | None:
+        """The label of the training operator, by today's word for it; None for one of the job's own."""
+        match = _LABEL.fullmatch(key)
+        is_own = key in self.layout.labels and not key.startswith(_PREFIX)
+        return None if match is None or is_own else match[1]
 
     def _selector(self, selector: Json, path: FieldPath) -> Json:
         changed = {**selector}
@@ -189,18 +232,18 @@ class _Rewriting:
 
     def _constraint(self, key: Any, values: Sequence[Any] | None, path: FieldPath) -> tuple[Any, Any]:
         """The label and the values of today; `values` None: whatever value it has."""
-        label = _LABEL.fullmatch(key) if isinstance(key, str) else None
+        label = self._label(key) if isinstance(key, str) else None
         if label is None:
             return key, values
-        if label[1] == _JOB:
+        if label == _JOB:
             return self._changed(path, names.JOBSET_NAME_LABEL, key), values
-        if label[1] in _TYPES:
+        if label in _TYPES:
             types = self.layout.steps if values is None else map(str, values)
             steps = self.layout.steps_of(types)
             if steps is not None and (values is not None or not self.layout.is_shared):
                 new_key = self._changed(path, names.REPLICATED_JOB_LABEL, key)
                 return new_key, None if values is None else steps
-        elif label[1] == _INDEX and not self.layout.is_shared:
+        elif label == _INDEX and not self.layout.is_shared:
             return self._changed(path, names.JOB_COMPLETION_INDEX_LABEL, key), values
         self._lost_label(path, key)
         return key, values

@@ -16,7 +16,7 @@ from trainyard_api.json_types import Json
 
 from . import elastic, processes
 from .notes import Notes
-from .source import metadata, unknown_fields
+from .source import count, metadata, unknown_fields
 
 _SPEC: Final = FieldPath("spec")
 _TORCH: Final = _SPEC.child("mlPolicy", "torch")
@@ -30,10 +30,8 @@ def is_old(value: Json) -> bool:
 
 def processes_of(value: Json) -> int | None:
     """The number of processes that an old runtime holds, for the TrainJobs that refer to it."""
-    setting = _torch(value).get("numProcPerNode")
-    number = int(setting) if isinstance(setting, str) and setting.isascii() and setting.isdigit() else setting
     try:
-        return json_reader.integer(number, _TORCH) if not isinstance(number, str) else None
+        return count(processes.unquoted(_torch(value).get("numProcPerNode")), _TORCH)
     except InvalidFieldError:
         return None
 

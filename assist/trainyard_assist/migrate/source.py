@@ -21,6 +21,10 @@ from trainyard_operator.core.admit import limits
 
 from .notes import Notes
 
+_OF_JOBS: Final = frozenset(
+    {"batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"}
+)
+"""Labels that Kubernetes gives to the pods of a Job, and refuses with another value than its own."""
 _METADATA: Final = FieldPath("metadata")
 _SPEC: Final = FieldPath("spec")
 
@@ -60,6 +64,8 @@ class Role:
     """As written; None without one."""
     metadata: Json
     """Labels and annotations of the pods, those that are not empty."""
+    labels: frozenset[str]
+    """The names of the pods' labels, as written."""
     pod: Json
     """The pod spec as written."""
     container: Json
@@ -188,6 +194,7 @@ def _role(kind: Kind, type_: str, value: Any, path: FieldPath, notes: Notes) -> 
     at = path.child("template")
     template = json_reader.mapping(spec.get("template"), at)
     pod = json_reader.mapping(template.get("spec"), at.child("spec"))
+    pod_metadata = _pod_metadata(template, at.child("metadata"), notes)
     container, container_path = _container(kind, pod, at.child("spec", "containers"))
     json_reader.required_text(container.get("image"), container_path.child("image"))
     return Role(
@@ -195,7 +202,8 @@ def _role(kind: Kind, type_: str, value: Any, path: FieldPath, notes: Notes) -> 
         path=path,
         replicas=1 if replicas is None else replicas,
         restart_policy=json_reader.text(spec.get("restartPolicy"), path.child("restartPolicy")),
-        metadata=_pod_metadata(template, at.child("metadata"), notes),
+        metadata=_without_labels_of_jobs(pod_metadata, at.child("metadata", "labels"), notes),
+        labels=frozenset(pod_metadata.get("labels", ())),
         pod=pod,
         container=container,
         container_path=container_path,
@@ -241,6 +249,19 @@ def _pod_metadata(template: Json, path: FieldPath, notes: Notes) -> Json:
         key: json_reader.text_map(pod_metadata.get(key), path.child(key)) for key in ("labels", "annotations")
     }
     return {key: value for key, value in entries.items() if value}
+
+
+def _without_labels_of_jobs(pod_metadata: Json, path: FieldPath, notes: Notes) -> Json:
+    """The metadata without the labels with which Kubernetes refuses a Job."""
+    labels = pod_metadata.get("labels", {})
+    refused = sorted(_OF_JOBS & labels.keys())
+    for key in refused:
+        message = (
+            "Kubernetes sets this label on the pods of a Job: give yours another name, also in selectors"
+        )
+        notes.lost(path.key(key), message)
+    kept = {key: text for key, text in labels.items() if key not in refused}
+    return {key: item for key, item in {**pod_metadata, "labels": kept}.items() if item}
 
 
 def _text(value: Any) -> str:

@@ -91,16 +91,18 @@ def build(blueprint: Blueprint, policy: Policy, catalog: Catalog, notes: Notes) 
     alike = all(other.shares for other in others)
     for other, its in zip(others, restarts_beside, strict=True) if alike else ():
         reasons += [*its.reasons, *pods.beyond_a_trainjob(other.role, job.kind.port_name)]
+    roles = {**{other.step: other.role for other in others}, blueprint.step: role}
     wanted = fit.Wanted(
         framework=blueprint.framework,
         policy=blueprint.policy,
         beside={other.step: other.role.replicas for other in others},
         success=blueprint.jobset.get("successPolicy"),
         program=trainer.keys(),
+        tokens={step for step, its_role in roles.items() if pods.has_token(its_role)},
     )
     difference = fit.difference(catalog.get(blueprint.runtime), wanted)
     if alike and not reasons and difference is None:
-        patch = pods.patch({**{other.step: other.role for other in others}, blueprint.step: role})
+        patch = pods.patch(roles)
         fitting: dict[str, Any] = {"runtimeRef": {"name": blueprint.runtime}}
         fitting["trainer"] = {**pods.trainer(role), **trainer}
         if patch:

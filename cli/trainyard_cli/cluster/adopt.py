@@ -8,7 +8,7 @@ depends on it, so the API server refuses a step that no longer fits.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -24,7 +24,7 @@ from trainyard_assist.adopt.model import (
     WEBHOOK_MANAGER,
     Ref,
 )
-from trainyard_kube.client import ApiError, Client, NotFoundError, Resource
+from trainyard_kube.client import ApiError, Client, NotFoundError, Resource, RetriableError
 from trainyard_kube.resources import (
     ADMISSION_POLICY_BINDINGS,
     CONFIGMAPS,
@@ -59,6 +59,8 @@ PATIENCE: Final = 180.0
 PAUSE: Final = 0.5
 """Seconds between two looks at whether it has."""
 _NO_WEBHOOK: Final = "failed calling webhook"
+_ENDED: Final = frozenset({"Failed", "Succeeded"})
+"""Phases of pods of which no container runs."""
 _AT_ONCE: Final = 16
 _RESOURCES: Final = {
     (resource.api_version, resource.kind): resource
@@ -82,6 +84,7 @@ async def observe(
 
     `runtimes` are the names of the platform's ClusterTrainingRuntimes. Raises the client's errors.
     """
+    record = await _get(client, CONFIGMAPS, trainer_namespace, RECORD)
     others = [
         *((CRDS, None, f"{plural}.{names.TRAINER_GROUP}") for plural in _plurals()),
         *((resource, None, name) for resource, name in WEBHOOK_CONFIGURATIONS),
@@ -91,11 +94,11 @@ async def observe(
     single = [
         (DEPLOYMENTS, trainer_namespace, CONTROLLER),
         (CONFIGMAPS, trainer_namespace, CONFIGURATION),
-        (CONFIGMAPS, trainer_namespace, RECORD),
         (DEPLOYMENTS, operator_namespace, OWN),
     ]
     manifests = await asyncio.gather(*(_get(client, *place) for place in (*single, *others)))
-    controller, configuration, record, own, *objects = manifests
+    controller, configuration, own, *objects = manifests
+    only_recorded = [place for place in _recorded(record) if place not in others]
     jobs, unreadable = await _jobs(client, operator_namespace)
     return adopt.Observed(
         now=datetime.now(UTC),
@@ -113,19 +116,34 @@ async def observe(
             async for binding in everything(client, ADMISSION_POLICY_BINDINGS)
             if binding["metadata"]["name"].endswith(f".{names.POLICY_DOMAIN}")
         ],
+        working={
+            adopt.model.ref_of(deployment)
+            for deployment in (controller, own)
+            if deployment is not None and await _is_working(client, deployment)
+        },
         record=record,
+        only_recorded=[
+            manifest
+            for manifest in await asyncio.gather(*(_get(client, *place) for place in only_recorded))
+            if manifest is not None
+        ],
         namespace=trainer_namespace,
     )
 
 
-async def carry_out(client: Client, step: adopt.Step) -> None:
-    """Do one step. Raises the client's errors, or `TimeoutError` if a Deployment takes too long."""
+async def carry_out(client: Client, step: adopt.Step) -> adopt.Check | None:
+    """Do one step, or return what is lost without it, if the steps can go on.
+
+    Raises the client's errors, or `TimeoutError` if a Deployment takes too long.
+    """
     match step:
         case adopt.Keep(manifest):
             ref = adopt.model.ref_of(manifest)
             await client.create(_resource(ref).path(ref.namespace), manifest, manager=MANAGER)
-        case adopt.Put():
+        case adopt.Put(trainjob=""):
             await _put(client, step)
+        case adopt.Put(trainjob=job):
+            return await _put_if_allowed(client, step, job)
         case adopt.HandOver(ref, uid, version):
             operations = (
                 {"op": "test", "path": "/metadata/uid", "value": uid},
@@ -139,6 +157,7 @@ async def carry_out(client: Client, step: adopt.Step) -> None:
             await client.delete(_path(ref), uid=uid)
         case adopt.Scale():
             await _scale(client, step)
+    return None
 
 
 def _let_pass(uid: str, webhooks: Mapping[int, str]) -> tuple[Json, ...]:
@@ -154,6 +173,19 @@ async def _put(client: Client, step: adopt.Put) -> None:
     async with asyncio.timeout(PATIENCE):
         while not await _is_put(client, step):  # noqa: ASYNC110 - the API server is asked
             await asyncio.sleep(PAUSE)
+
+
+async def _put_if_allowed(client: Client, step: adopt.Put, job: str) -> adopt.Check | None:
+    """Write the snapshot of a job, or return the note that its namespace does not take one."""
+    try:
+        await _put(client, step)
+    except RetriableError:
+        raise
+    except ApiError as error:
+        if not 400 <= error.code < 500:
+            raise
+        return adopt.without_snapshot(job, error.shown)
+    return None
 
 
 async def _is_put(client: Client, step: adopt.Put) -> bool:
@@ -189,13 +221,23 @@ async def _scale(client: Client, step: adopt.Scale) -> None:
 async def _is_scaled(client: Client, step: adopt.Scale) -> bool:
     deployment = await client.get(_path(step.ref))
     if step.after == 0:
-        # The status no longer counts a pod that is being deleted, though it may still be working.
-        labels = deployment["spec"]["selector"].get("matchLabels") or {}
-        selector = ",".join(f"{key}={value}" for key, value in labels.items())
-        return not [pod async for pod in everything(client, PODS, step.ref.namespace, selector=selector)]
+        return not await _is_working(client, deployment)
     status = deployment.get("status") or {}
     seen = status.get("observedGeneration") == deployment["metadata"].get("generation")
     return seen and status.get("readyReplicas") == step.after
+
+
+async def _is_working(client: Client, deployment: Json) -> bool:
+    """Whether a pod of a Deployment may be working.
+
+    The Deployment's status no longer counts one that is being deleted. A pod that
+    has ended, such as an evicted one, may stay for ever.
+    """
+    labels = deployment["spec"]["selector"].get("matchLabels") or {}
+    selector = ",".join(f"{key}={value}" for key, value in labels.items())
+    pods = everything(client, PODS, deployment["metadata"]["namespace"], selector=selector)
+    phases = [(pod.get("status") or {}).get("phase") async for pod in pods]
+    return any(phase not in _ENDED for phase in phases)
 
 
 async def _jobs(client: Client, operator_namespace: str) -> tuple[list[adopt.ForeignJob], list[str]]:
@@ -248,6 +290,14 @@ async def _get(client: Client, resource: Resource, namespace: str | None, name: 
         return await client.get(resource.path(namespace, name))
     except NotFoundError:
         return None
+
+
+def _recorded(record: Json | None) -> Iterator[tuple[Resource, str | None, str]]:
+    """The places of the objects that the record names."""
+    before = None if record is None else adopt.model.recorded(record)
+    for ref in before.objects if before is not None else ():
+        if (ref.api_version, ref.kind) in _RESOURCES:
+            yield _resource(ref), ref.namespace or None, ref.name
 
 
 def _plurals() -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any, Final, TextIO
 
 import typer
@@ -75,8 +75,12 @@ def run(
                 out.write(_lines(_found(plan)))
             for step in plan.steps if yes and not plan.refused else ():
                 print(f"{step} ...", file=err)
-                await carry_out(client, step)
-                done.append(step)
+                note = await carry_out(client, step)
+                if note is None:
+                    done.append(step)
+                else:
+                    print(clean(_checked(note)), file=err)
+                    plan = replace(plan, checks=(*plan.checks, note))
             return plan
 
     try:
@@ -108,7 +112,7 @@ def as_json(plan: adopt.Plan, done: Sequence[adopt.Step]) -> str:
 
 def _found(plan: adopt.Plan) -> Iterator[str]:
     for check in plan.checks:
-        yield f"{_MARKS[check.level]}  {check.about:<13} {check.message}"
+        yield _checked(check)
     if plan.fates:
         yield ""
         yield f"TrainJobs: {len(plan.fates)}"
@@ -120,6 +124,10 @@ def _found(plan: adopt.Plan) -> Iterator[str]:
         yield ""
         yield "Steps:"
         yield from (f"{number:>3}. {step}" for number, step in enumerate(plan.steps, 1))
+
+
+def _checked(check: adopt.Check) -> str:
+    return f"{_MARKS[check.level]}  {check.about:<13} {check.message}"
 
 
 def _outcome(plan: adopt.Plan, done: Sequence[adopt.Step], itself: str) -> Iterator[str]:

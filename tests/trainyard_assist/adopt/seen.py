@@ -18,14 +18,14 @@ def entry(manager, operation="Update", time="2026-01-01T00:00:00Z", fields=None,
     }
 
 
-def deployment(replicas=1, pods=None, **metadata):
+def deployment(replicas=1, **metadata):
     containers = [{"name": "manager", "image": "ghcr.io/kubeflow/trainer/trainer-controller-manager:v2.3.0"}]
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": "kubeflow-trainer-controller-manager", **PLACE, **metadata},
         "spec": {"replicas": replicas, "template": {"spec": {"containers": containers}}},
-        "status": {"replicas": replicas if pods is None else pods},
+        "status": {"replicas": replicas},
     }
 
 

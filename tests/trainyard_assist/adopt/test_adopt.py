@@ -274,8 +274,9 @@ def test_what_a_webhook_was_told_is_not_handed_over_and_not_told_again() -> None
 
 
 def test_what_broke_off_goes_on_and_what_is_done_is_not_done_again():
-    half = observed(deployment(0, pods=1), record=record(public()))
-    assert [type(step) for step in adopt.adopt(half).steps] == [Scale]
+    controller = Ref("apps/v1", "Deployment", NAMESPACE, "kubeflow-trainer-controller-manager")
+    half = observed(deployment(0), record=record(public()), working={controller})
+    assert adopt.adopt(half).steps == (Scale(controller, "u", 0, 0),)
     assert adopt.adopt(observed(deployment(0), record=record(public()))).steps == ()
 
 

@@ -1,6 +1,6 @@
 """What is asked of the API server: reads to look, and one guarded write for each step."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ WEBHOOKS = (
 )
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 RULE = f"{BINDINGS}/image-tag.policy.trainyard.dev"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 TRAINJOB = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs/tj"
 JOBSET = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets/tj"
@@ -57,14 +58,13 @@ class Cluster(FakeApi):
         }
 
 
-async def look(client: Client) -> adopt.Observed:
-    return await observe(client, ["rt"], trainer_namespace=NAMESPACE, operator_namespace="trainyard-system")
+async def look(client: Client, catalog: Sequence[str] = ("rt",)) -> adopt.Observed:
+    return await observe(client, catalog, trainer_namespace=NAMESPACE, operator_namespace="trainyard-system")
 
 
-async def do(client: Client, plan: adopt.Plan) -> None:
+async def do(client: Client, plan: adopt.Plan) -> list[adopt.Check]:
     assert not plan.refused, plan
-    for step in plan.steps:
-        await carry_out(client, step)
+    return [note for step in plan.steps if (note := await carry_out(client, step)) is not None]
 
 
 def test_there_and_back_leaves_what_was_there() -> None:
@@ -98,6 +98,20 @@ def test_there_and_back_leaves_what_was_there() -> None:
     run(test)
 
 
+def test_back_writes_a_runtime_as_it_was_though_the_catalog_no_longer_has_it() -> None:
+    async def test() -> None:
+        api = Cluster()
+        async with api.client() as client:
+            await do(client, adopt.adopt(await look(client)))
+            api.put(RUNTIME, {**objects.runtime("rt"), "spec": {"ours": True}})
+            assert adopt.adopt(await look(client, ())).steps == ()
+            await do(client, adopt.give_back(await look(client, ())))
+            assert api.objects[RUNTIME]["spec"] == objects.runtime("rt")["spec"]
+            assert f"{CONFIG_MAPS}/trainyard-adoption" not in api.objects
+
+    run(test)
+
+
 def test_back_is_done_though_a_tenant_took_the_name_of_a_snapshot() -> None:
     async def test() -> None:
         api = Cluster()
@@ -111,6 +125,45 @@ def test_back_is_done_though_a_tenant_took_the_name_of_a_snapshot() -> None:
             assert [api.objects[path]["spec"]["replicas"] for path in (DEPLOYMENT, OWN)] == [1, 0]
             assert api.objects[SNAPSHOT]["data"] == {"mine": ""}
             assert RULE not in api.objects
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [(403, "Forbidden"), (404, "NotFound"), (409, "Conflict"), (422, "Invalid")]
+)
+def test_back_is_done_though_a_namespace_refuses_a_snapshot(code: int, reason: str) -> None:
+    async def test() -> None:
+        api = Cluster()
+        async with api.client() as client:
+            await do(client, adopt.adopt(await look(client)))
+            api.put(JOBSET, objects.jobset(owner=api.objects[TRAINJOB]["metadata"]["uid"]))
+            api.refuse_next("POST", "/namespaces/default/configmaps", status(code, reason, "not here"))
+            notes = await do(client, adopt.give_back(await look(client)))
+            message = (
+                "TrainJob default/tj gets no snapshot of its runtime, so Trainer uses the runtime as it then "
+                f"is: {code} {reason}: not here"
+            )
+            assert notes == [adopt.Check(adopt.Level.NOTE, "TrainJobs", message)]
+            assert api.objects[DEPLOYMENT]["spec"]["replicas"] == 1
+            assert SNAPSHOT not in api.objects
+            assert f"{CONFIG_MAPS}/trainyard-adoption" not in api.objects
+
+    run(test)
+
+
+def test_back_stops_where_a_snapshot_may_be_written_later() -> None:
+    async def test() -> None:
+        api = Cluster()
+        async with api.client() as client:
+            await do(client, adopt.adopt(await look(client)))
+            api.put(JOBSET, objects.jobset(owner=api.objects[TRAINJOB]["metadata"]["uid"]))
+            api.refuse_next(
+                "POST", "/namespaces/default/configmaps", status(429, "TooManyRequests", "not now")
+            )
+            with pytest.raises(ApiError, match="not now"):
+                await do(client, adopt.give_back(await look(client)))
+            assert api.objects[DEPLOYMENT]["spec"]["replicas"] == 0
 
     run(test)
 
@@ -130,6 +183,43 @@ def test_back_that_stops_leaves_the_policies_and_goes_on_when_it_is_repeated() -
             assert api.objects[DEPLOYMENT]["spec"]["replicas"] == 1
             assert RULE not in api.objects
             assert f"{CONFIG_MAPS}/trainyard-adoption" not in api.objects
+
+    run(test)
+
+
+def pod(phase: str, **metadata: Any) -> dict[str, Any]:
+    return {"metadata": {"labels": {"app": "trainer"}, **metadata}, "status": {"phase": phase}}
+
+
+def test_pods_that_have_ended_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainyard_cli.cluster.adopt.PATIENCE", 5.0)
+
+    async def test() -> None:
+        api = Cluster()
+        for phase in ("Failed", "Succeeded"):
+            api.put(f"{PODS}/{phase.lower()}", pod(phase))
+        async with api.client() as client:
+            await do(client, adopt.adopt(await look(client)))
+            assert api.objects[DEPLOYMENT]["spec"]["replicas"] == 0
+            assert adopt.adopt(await look(client)).steps == ()
+
+    run(test)
+
+
+def test_a_pod_that_is_being_deleted_is_waited_for_also_when_the_command_is_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("trainyard_cli.cluster.adopt.PATIENCE", 0.1)
+
+    async def test() -> None:
+        api = Cluster()
+        api.put(f"{PODS}/old", pod("Running", deletionTimestamp="2026-01-01T00:00:00Z"))
+        async with api.client() as client:
+            for _ in range(2):
+                with pytest.raises(TimeoutError):
+                    await do(client, adopt.adopt(await look(client)))
+            api.remove(f"{PODS}/old")
+            assert adopt.adopt(await look(client)).steps == ()
 
     run(test)
 
