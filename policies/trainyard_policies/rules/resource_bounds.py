@@ -20,9 +20,9 @@ _COUNTED: Final = ("cpu", "memory", "ephemeral-storage")
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """Each request and limit is at most the bound for its resource, and not 0 of what everybody uses."""
     bounds = {name: quantity.parse(most) for name, most in parameters.max_resources.items()}
-    for container in workload.containers():
+    for resources in workload.resources():
         for part in ("requests", "limits"):
-            amounts, path = container.amounts(part)
+            amounts, path = resources.amounts(part)
             for name, value in amounts.items():
                 try:
                     amount = quantity.parse(value)
