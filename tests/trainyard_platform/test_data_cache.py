@@ -10,6 +10,7 @@ from tests.support.program import Registered
 from trainyard_platform.catalog import equipment
 from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.parts.data_cache import manifests
+from trainyard_policies.parameters import Parameters
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}
 QUEUES = {"kueue": {"enabled": True}, "queues": {"clusterQueues": {"all": {}}}}
@@ -81,9 +82,8 @@ def devices(owner: str) -> str:
     )
 
 
-def pods(template: str) -> str:
-    """CEL: the pods of the template request no resource but these."""
-    pod = f"{SET}.?{template}.?spec"
+def pods(pod: str) -> str:
+    """CEL: the pods request no resource but these."""
     return (
         f"{pod}.?resourceClaims.orValue([]).size() == 0 && {devices(pod)} "
         f"&& {pod}.?containers.orValue([]).all(container, {devices('container')}) "
@@ -91,42 +91,81 @@ def pods(template: str) -> str:
     )
 
 
+HEAD, WORKER = f"{SET}.?leaderTemplate.?spec", f"{SET}.?workerTemplate.?spec"
+SOURCES = (
+    "has(volume.configMap) || has(volume.downwardAPI) || has(volume.emptyDir) || has(volume.ephemeral) "
+    "|| has(volume.image) || has(volume.persistentVolumeClaim) || has(volume.projected) || has(volume.secret)"
+)
+LIMITS = [
+    {
+        "expression": f"{pods(HEAD)} && {pods(WORKER)}",
+        "message": "spec.leaderWorkerTemplate: pods of a data cache may request only cpu, memory, "
+        "ephemeral-storage, since they run without the quota of a queue. Remove the other resources "
+        "and resourceClaims, or use them in a TrainJob.",
+    },
+    {
+        "expression": f"{HEAD}.?priorityClassName.orValue('') == '' "
+        f"&& {WORKER}.?priorityClassName.orValue('') == ''",
+        "message": "spec.leaderWorkerTemplate: pods of a data cache may not have a priority, by which the "
+        "scheduler evicts the pods of others. Remove priorityClassName.",
+    },
+    {
+        "expression": f"{HEAD}.?volumes.orValue([]).all(volume, {SOURCES}) "
+        f"&& {WORKER}.?volumes.orValue([]).all(volume, {SOURCES})",
+        "message": "spec.leaderWorkerTemplate: pods of a data cache may mount only volumes of the kinds "
+        "configMap, downwardAPI, emptyDir, ephemeral, image, persistentVolumeClaim, projected, secret, and "
+        "none by its address or driver: use a persistentVolumeClaim.",
+    },
+    {
+        "expression": f"{HEAD}.?terminationGracePeriodSeconds.orValue(0) <= 600 "
+        f"&& {WORKER}.?terminationGracePeriodSeconds.orValue(0) <= 600 "
+        f"&& {SET}.?leaderTemplate.?metadata.?finalizers.orValue([]).size() == 0 "
+        f"&& {SET}.?workerTemplate.?metadata.?finalizers.orValue([]).size() == 0",
+        "message": "spec.leaderWorkerTemplate: pods of a data cache must end soon after their deletion. "
+        "Remove finalizers, and set terminationGracePeriodSeconds to at most 600 "
+        "(policies.parameters.longestGrace in the stack file).",
+    },
+    {
+        "expression": f"object.spec.?replicas.orValue(1) <= 1 && {SET}.?size.orValue(1) <= 1000",
+        "message": "spec: a data cache has one replica, of at most 1000 pods. Set replicas to 1, and "
+        "leaderWorkerTemplate.size to at most 1000.",
+    },
+]
+
+
 @pytest.mark.parametrize(
-    ("name", "group", "version", "resource", "validation"),
+    ("name", "group", "version", "resource", "validations"),
     [
         (
             "caches-need-no-devices.policy.trainyard.dev",
             "leaderworkerset.x-k8s.io",
             "v1",
             "leaderworkersets",
-            {
-                "expression": f"{pods('leaderTemplate')} && {pods('workerTemplate')}",
-                "message": "spec.leaderWorkerTemplate: pods of a data cache may request only cpu, memory, "
-                "ephemeral-storage, since they run without the quota of a queue. Remove the other resources "
-                "and resourceClaims, or use them in a TrainJob.",
-            },
+            LIMITS,
         ),
         (
             "caches-stay-in-the-cluster.policy.trainyard.dev",
             "",
             "v1",
             "services",
-            {
-                "expression": "object.spec.?type.orValue('ClusterIP') == 'ClusterIP' "
-                "&& object.spec.?externalIPs.orValue([]).size() == 0",
-                "message": "spec: the Service of a data cache must be of type ClusterIP, without "
-                "externalIPs: only pods of the cluster use it.",
-            },
+            [
+                {
+                    "expression": "object.spec.?type.orValue('ClusterIP') == 'ClusterIP' "
+                    "&& object.spec.?externalIPs.orValue([]).size() == 0",
+                    "message": "spec: the Service of a data cache must be of type ClusterIP, without "
+                    "externalIPs: only pods of the cluster use it.",
+                },
+            ],
         ),
     ],
     ids=["LeaderWorkerSets", "Services"],
 )
-def test_with_the_rights_of_an_initializer_nobody_gets_devices_or_addresses(
-    name: str, group: str, version: str, resource: str, validation: dict[str, str]
+def test_with_the_rights_of_an_initializer_nobody_gets_more_than_a_cache_needs(
+    name: str, group: str, version: str, resource: str, validations: list[dict[str, str]]
 ) -> None:
     declared = {
         manifest["kind"]: manifest["spec"]
-        for manifest in manifests.policies()
+        for manifest in manifests.policies(Parameters(longest_grace=600))
         if manifest["metadata"]["name"] == name
     }
     rule = {
@@ -144,7 +183,7 @@ def test_with_the_rights_of_an_initializer_nobody_gets_devices_or_addresses(
             "failurePolicy": "Fail",
             "matchConstraints": {"resourceRules": [rule]},
             "matchConditions": [{"name": "by-a-cache-initializer", "expression": account}],
-            "validations": [validation],
+            "validations": validations,
         },
         "ValidatingAdmissionPolicyBinding": {"policyName": name, "validationActions": ["Deny"]},
     }

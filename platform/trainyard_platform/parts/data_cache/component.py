@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 
 import pulumi
 
+from trainyard_policies.parameters import Parameters
+
 from ...artifacts import Chart
 from ...assembly import Assembly
 from ...charts import helm
@@ -33,6 +35,7 @@ class DataCache(pulumi.ComponentResource):
         settings: Settings,
         chart: Chart,
         image: str,
+        parameters: Parameters,
         tenants: Iterable[str],
         controllers: Controllers,
         after: list[pulumi.Resource],
@@ -56,7 +59,7 @@ class DataCache(pulumi.ComponentResource):
             controllers=controllers,
         )
         self.namespaces = {NAMESPACE: namespace}
-        policies = [declare(manifest, inside) for manifest in manifests.policies()]
+        policies = [declare(manifest, inside) for manifest in manifests.policies(parameters)]
         role = declare(manifests.role(), pulumi.ResourceOptions(parent=self, depends_on=[*policies, *after]))
         for tenant in tenants:
             for account_manifest in manifests.account(tenant):
@@ -75,6 +78,7 @@ def install(assembly: Assembly) -> None:
         settings=stack.data_cache,
         chart=artifacts.chart("lws"),
         image=stack.data_cache.image or artifacts.image("lws"),
+        parameters=stack.rules.parameters,
         tenants=stack.tenants,
         controllers=stack.controllers,
         after=assembly.after(Crds, Tenants),
