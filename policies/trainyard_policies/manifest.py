@@ -59,6 +59,16 @@ class Container:
         """Its environment, each entry with a name."""
         return json_reader.named_objects(self.value.get("env"), self.path.child("env"))
 
+    def cache_images(self) -> Iterator[tuple[str, FieldPath]]:
+        """The image of the cache that it starts, if it is an initializer that starts one, with its place."""
+        if self.name not in names.INITIALIZERS:
+            return
+        for position, entry in enumerate(self.env):
+            at = self.path.child("env").index(position).child("value")
+            image = json_reader.text(entry.get("value"), at)
+            if entry["name"] == names.CACHE_IMAGE and image:
+                yield image, at
+
     @property
     def security(self) -> tuple[Json, FieldPath]:
         """Its securityContext, and where it is."""
@@ -140,10 +150,14 @@ class Workload(Manifest):
         yield from (job.resources for job in self.jobs)
 
     def images(self) -> Iterator[tuple[str, FieldPath]]:
-        """Every image that its containers run, or that its pods mount as a volume, each with its place."""
+        """Every image of its containers, of volumes of its pods, and of the cache that an initializer starts.
+
+        Each with its place.
+        """
         for container in self.containers():
             if container.image is not None:
                 yield container.image, container.path.child("image")
+            yield from container.cache_images()
         for job in self.jobs:
             path = job.pod_path.child("volumes")
             for position, volume in enumerate(json_reader.named_objects(job.pod.get("volumes"), path)):

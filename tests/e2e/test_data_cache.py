@@ -240,8 +240,10 @@ def test_with_the_rights_of_its_initializer_nobody_gets_more_than_a_cache_needs(
         spec = {"type": kind, "ports": [{"port": 80}]}
         return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "sly"}, "spec": spec}
 
-    def workers(resource: str = "cpu", size: int = 1, **pod: Any) -> Object:
-        container = {"name": "sly", "image": "sly", "resources": {"limits": {resource: "1"}}}
+    def workers(
+        resource: str = "cpu", size: int = 1, image: str = "docker.io/trainyard/sly", **pod: Any
+    ) -> Object:
+        container = {"name": "sly", "image": image, "resources": {"limits": {resource: "1"}}}
         template = {"workerTemplate": {"spec": {"containers": [container], **pod}}, "size": size}
         return {
             "apiVersion": "leaderworkerset.x-k8s.io/v1",
@@ -259,4 +261,5 @@ def test_with_the_rights_of_its_initializer_nobody_gets_more_than_a_cache_needs(
     assert "mount only volumes of the kinds configMap" in refusal(workers(volumes=[nfs]))
     assert "may not have a priority" in refusal(workers(priorityClassName="system-cluster-critical"))
     assert "must end soon" in refusal(workers(terminationGracePeriodSeconds=10**6))
+    assert "must come from an allowed registry" in refusal(workers(image="quay.io/sly/sly"))
     assert "of at most 1000 pods" in refusal(workers(size=10**6))

@@ -189,6 +189,60 @@ def test_with_the_rights_of_an_initializer_nobody_gets_more_than_a_cache_needs(
     }
 
 
+def within(images: str) -> str:
+    """CEL: the images are of one of these sources."""
+    return (
+        f'{images}.all(image, ["ghcr.io/kubeflow", "quay.io"].exists(source, '
+        "image.startsWith(source + '/') || source.contains('/') && (image == source "
+        "|| image.startsWith(source + ':') || image.startsWith(source + '@'))))"
+    )
+
+
+def images(pod: str) -> str:
+    """CEL: the images of the pods are of one of these sources."""
+    of_a_container = "map(container, container.?image.orValue(''))"
+    mounted = "filter(volume, has(volume.image)).map(volume, volume.image.?reference.orValue(''))"
+    used = (f"containers.orValue([]).{of_a_container}", f"initContainers.orValue([]).{of_a_container}")
+    return " && ".join(within(f"{pod}.?{images}") for images in (*used, f"volumes.orValue([]).{mounted}"))
+
+
+def test_a_cache_uses_images_of_the_registries_that_the_rules_allow() -> None:
+    policy, *_ = manifests.policies(Parameters(longest_grace=600), ["ghcr.io/kubeflow/", "quay.io"])
+    assert policy["spec"]["validations"] == [
+        *LIMITS,
+        {
+            "expression": f"{images(HEAD)} && {images(WORKER)}",
+            "message": "spec.leaderWorkerTemplate: images of a data cache must come from an allowed registry "
+            "(ghcr.io/kubeflow/, quay.io), and begin with its name. Use such an image, or ask your platform "
+            "team to allow this one (policies.parameters.registries in the stack file).",
+        },
+    ]
+
+
+@pytest.mark.usefixtures("pins")
+@pytest.mark.parametrize(
+    ("settings", "registries"),
+    [
+        ({"policies": {"parameters": {"registries": ["ghcr.io"]}}}, ["(ghcr.io, quay.io/own/cache:1)"]),
+        ({"policies": {"levels": {"trainJobs": {"image-registry": "advisory"}}}}, []),
+        ({"admission": {"policies": False}}, []),
+    ],
+    ids=["the rule refuses", "the rule warns", "the cluster has no rules"],
+)
+def test_images_of_a_cache_are_limited_where_the_rule_about_images_refuses(
+    tmp_path: Path, settings: dict[str, Any], registries: list[str]
+) -> None:
+    registered = graph(tmp_path, dataCache={"enabled": True, "cacheImage": "quay.io/own/cache:1"}, **settings)
+    [policy] = [
+        resource
+        for key, resource in registered.items()
+        if key.endswith(f"Policy validatingadmissionpolicy-{manifests.SETS_NAME}")
+    ]
+    messages = [validation["message"] for validation in policy.inputs["spec"]["validations"]]
+    of_images = [message.partition(" registry ")[2] for message in messages if " registry " in message]
+    assert [message.partition(", and ")[0] for message in of_images] == registries
+
+
 def graph(folder: Path, **settings: Any) -> dict[str, Registered]:
     source = {"source": "folder", "folder": str(program.artifacts_folder(folder))}
     team = {"tenants": {"team": {"clusterQueue": "all"}}}

@@ -1,6 +1,7 @@
 """What a cache's initializer may do: pure."""
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from trainyard_api import names
@@ -31,15 +32,16 @@ _BY_ITS_ACCOUNT: Final = [
 ]
 
 
-def policies(parameters: Parameters) -> Iterator[Manifest]:
+def policies(parameters: Parameters, images: Sequence[str] | None = None) -> Iterator[Manifest]:
     """What a tenant cannot do with the rights of the initializer, whose token its people can get.
 
     The rules about a TrainJob's pods do not see the pods of a LeaderWorkerSet.
 
     Args:
         parameters: Those of the rules about a TrainJob's pods.
+        images: Registries, or repositories in them, that its pods use images from; None: all.
     """
-    first, *others = _limits(parameters)
+    first, *others = (*_limits(parameters), *_sources(images))
     yield from bound(
         SETS_NAME,
         policy(
@@ -102,6 +104,33 @@ def _limits(parameters: Parameters) -> Iterator[tuple[str, str]]:
         f"object.spec.?replicas.orValue(1) <= 1 && {_TEMPLATE}.?size.orValue(1) <= {_MOST_PODS}",
         f"spec: a data cache has one replica, of at most {_MOST_PODS} pods. Set replicas to 1, and "
         f"leaderWorkerTemplate.size to at most {_MOST_PODS}.",
+    )
+
+
+def _sources(images: Sequence[str] | None) -> Iterator[tuple[str, str]]:
+    if images is None:
+        return
+    # A whole registry has no slash: what follows its colon is a port, hence another registry.
+    is_within = (
+        "image.startsWith(source + '/') || source.contains('/') && "
+        "(image == source || image.startsWith(source + ':') || image.startsWith(source + '@'))"
+    )
+    sources = json.dumps([source.rstrip("/") for source in images])
+    used = (
+        "{pod}.?containers.orValue([]).map(container, container.?image.orValue(''))",
+        "{pod}.?initContainers.orValue([]).map(container, container.?image.orValue(''))",
+        "{pod}.?volumes.orValue([]).filter(volume, has(volume.image))"
+        ".map(volume, volume.image.?reference.orValue(''))",
+    )
+    yield (
+        _all(
+            f"{of.format(pod=pod)}.all(image, {sources}.exists(source, {is_within}))"
+            for pod in _PODS
+            for of in used
+        ),
+        "spec.leaderWorkerTemplate: images of a data cache must come from an allowed registry "
+        f"({', '.join(images) or 'none'}), and begin with its name. Use such an image, or ask your platform "
+        "team to allow this one (policies.parameters.registries in the stack file).",
     )
 
 
