@@ -41,6 +41,8 @@ ANCESTOR_TRAINER: Final = "trainer"
 DATASET_INITIALIZER: Final = "dataset-initializer"
 MODEL_INITIALIZER: Final = "model-initializer"
 INITIALIZERS: Final = frozenset({DATASET_INITIALIZER, MODEL_INITIALIZER})
+CACHE_IMAGE: Final = "CACHE_IMAGE"
+"""Variable of an initializer that starts a cache in the cluster instead of loading into a volume."""
 NODE: Final = "node"
 """Name of the training container, and of the ReplicatedJob in the pods' addresses."""
 LAUNCHER: Final = "launcher"

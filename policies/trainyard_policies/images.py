@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 DEFAULT_REGISTRY: Final = "docker.io"
+_ALIASES: Final = {"index.docker.io": DEFAULT_REGISTRY}
+"""Other names of registries, which container runtimes replace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,20 +20,22 @@ class Image:
 
 
 def parse(text: str) -> Image:
-    """Take a reference apart; `pytorch:2` is `docker.io/library/pytorch`, tag `2`."""
+    """Take a reference apart; `python:3` and `docker.io/python:3` are `docker.io/library/python`, tag `3`."""
     name, _, digest = text.partition("@")
     name, tag = _split_tag(name)
-    first, slash, _ = name.partition("/")
-    if not slash:
-        name = f"{DEFAULT_REGISTRY}/library/{name}"
-    elif not ("." in first or ":" in first or first == "localhost"):
-        name = f"{DEFAULT_REGISTRY}/{name}"
-    return Image(name, tag, digest or None)
+    registry, slash, path = name.partition("/")
+    if not slash or not ("." in registry or ":" in registry or registry == "localhost"):
+        registry, path = DEFAULT_REGISTRY, name
+    registry = _ALIASES.get(registry, registry)
+    if registry == DEFAULT_REGISTRY and "/" not in path:
+        path = f"library/{path}"
+    return Image(f"{registry}/{path}", tag, digest or None)
 
 
 def within(repository: str, prefix: str) -> bool:
-    """Whether a repository is the prefix or below it."""
-    prefix = prefix.rstrip("/")
+    """Whether a repository in full is the prefix or below it."""
+    registry, slash, path = prefix.rstrip("/").partition("/")
+    prefix = f"{_ALIASES.get(registry, registry)}{slash}{path}"
     return repository == prefix or repository.startswith(f"{prefix}/")
 
 

@@ -27,14 +27,27 @@ _LISTS: Final = ("initContainers", "containers")
 
 
 @dataclass(frozen=True, slots=True)
+class Resources:
+    """What a container requests and is limited to, or a pod for all its containers."""
+
+    value: Json
+    path: FieldPath
+
+    def amounts(self, part: str) -> tuple[Json, FieldPath]:
+        """Its `requests` or `limits`, and where they are; a null counts as left out, as in the cluster."""
+        path = self.path.child(part)
+        amounts = json_reader.mapping(self.value.get(part), path)
+        return {name: amount for name, amount in amounts.items() if amount is not None}, path
+
+
+@dataclass(frozen=True, slots=True)
 class Container:
     """A container, or its equivalent in a TrainJob."""
 
     name: str
     path: FieldPath
     value: Json
-    resources_path: FieldPath
-    resources: Json
+    resources: Resources
 
     @property
     def image(self) -> str | None:
@@ -46,11 +59,15 @@ class Container:
         """Its environment, each entry with a name."""
         return json_reader.named_objects(self.value.get("env"), self.path.child("env"))
 
-    def amounts(self, part: str) -> tuple[Json, FieldPath]:
-        """Its `requests` or `limits`, and where they are; a null counts as left out, as in the cluster."""
-        path = self.resources_path.child(part)
-        amounts = json_reader.mapping(self.resources.get(part), path)
-        return {name: amount for name, amount in amounts.items() if amount is not None}, path
+    def cache_images(self) -> Iterator[tuple[str, FieldPath]]:
+        """The image of the cache that it starts, if it is an initializer that starts one, with its place."""
+        if self.name not in names.INITIALIZERS:
+            return
+        for position, entry in enumerate(self.env):
+            at = self.path.child("env").index(position).child("value")
+            image = json_reader.text(entry.get("value"), at)
+            if entry["name"] == names.CACHE_IMAGE and image:
+                yield image, at
 
     @property
     def security(self) -> tuple[Json, FieldPath]:
@@ -70,6 +87,8 @@ class ReplicatedJob:
     """What its ancestor label says."""
     pod: Json
     pod_path: FieldPath
+    resources: Resources
+    """Its pods' own, beside those of their containers."""
     lists: Mapping[str, Sequence[Container]]
     """The containers of its pods, by the list that they are in."""
 
@@ -125,11 +144,20 @@ class Workload(Manifest):
         if self.subject is Subject.TRAINJOBS:
             yield from self._own_containers
 
+    def resources(self) -> Iterator[Resources]:
+        """Those of every container, and of the pods themselves."""
+        yield from (container.resources for container in self.containers())
+        yield from (job.resources for job in self.jobs)
+
     def images(self) -> Iterator[tuple[str, FieldPath]]:
-        """Every image that its containers run, or that its pods mount as a volume, each with its place."""
+        """Every image of its containers, of volumes of its pods, and of the cache that an initializer starts.
+
+        Each with its place.
+        """
         for container in self.containers():
             if container.image is not None:
                 yield container.image, container.path.child("image")
+            yield from container.cache_images()
         for job in self.jobs:
             path = job.pod_path.child("volumes")
             for position, volume in enumerate(json_reader.named_objects(job.pod.get("volumes"), path)):
@@ -171,15 +199,14 @@ def _own_containers(spec: Json) -> Iterator[Container]:
     path = _SPEC.child("trainer")
     trainer = json_reader.optional_mapping(spec.get("trainer"), path)
     if trainer is not None:
-        resources_path = path.child("resourcesPerNode")
-        resources = json_reader.mapping(trainer.get("resourcesPerNode"), resources_path)
-        yield Container(names.NODE, path, trainer, resources_path, resources)
+        resources = Resources(*json_reader.below(trainer, path, "resourcesPerNode"))
+        yield Container(names.NODE, path, trainer, resources)
     above = _SPEC.child("initializer")
     initializer = json_reader.mapping(spec.get("initializer"), above)
     for key, name in (("dataset", names.DATASET_INITIALIZER), ("model", names.MODEL_INITIALIZER)):
         value = json_reader.optional_mapping(initializer.get(key), above.child(key))
         if value is not None:
-            yield Container(name, above.child(key), value, above.child(key), {})
+            yield Container(name, above.child(key), value, Resources({}, above.child(key)))
 
 
 def is_workload(value: Json) -> bool:
@@ -230,7 +257,8 @@ def _replicated(template: Json, path: FieldPath) -> Iterator[ReplicatedJob]:
         pod, pod_path = json_reader.below(template, template_path, "spec", "template", "spec")
         step = json_reader.text(labels.get(names.ANCESTOR_LABEL), labels_path.key(names.ANCESTOR_LABEL))
         lists = {key: tuple(_containers(pod.get(key), pod_path.child(key))) for key in _LISTS}
-        yield ReplicatedJob(job["name"], at, job, step, pod, pod_path, lists)
+        resources = Resources(*json_reader.below(pod, pod_path, "resources"))
+        yield ReplicatedJob(job["name"], at, job, step, pod, pod_path, resources, lists)
 
 
 def _containers(value: Any, path: FieldPath) -> Iterator[Container]:
@@ -239,6 +267,4 @@ def _containers(value: Any, path: FieldPath) -> Iterator[Container]:
 
 
 def _container(value: Json, path: FieldPath) -> Container:
-    resources_path = path.child("resources")
-    resources = json_reader.mapping(value.get("resources"), resources_path)
-    return Container(value["name"], path, value, resources_path, resources)
+    return Container(value["name"], path, value, Resources(*json_reader.below(value, path, "resources")))

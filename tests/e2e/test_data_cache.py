@@ -225,7 +225,7 @@ def test_a_table_of_iceberg_is_held_as_well(platform: Cluster, bucket: dict[str,
     }
 
 
-def test_with_the_rights_of_its_initializer_nobody_gets_devices_or_an_address_outside(
+def test_with_the_rights_of_its_initializer_nobody_gets_more_than_a_cache_needs(
     platform: Cluster,
 ) -> None:
     def refusal(manifest: Object) -> str:
@@ -240,9 +240,11 @@ def test_with_the_rights_of_its_initializer_nobody_gets_devices_or_an_address_ou
         spec = {"type": kind, "ports": [{"port": 80}]}
         return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "sly"}, "spec": spec}
 
-    def workers(resource: str) -> Object:
-        container = {"name": "sly", "image": "sly", "resources": {"limits": {resource: "1"}}}
-        template = {"workerTemplate": {"spec": {"containers": [container]}}, "size": 1}
+    def workers(
+        resource: str = "cpu", size: int = 1, image: str = "docker.io/trainyard/sly", **pod: Any
+    ) -> Object:
+        container = {"name": "sly", "image": image, "resources": {"limits": {resource: "1"}}}
+        template = {"workerTemplate": {"spec": {"containers": [container], **pod}}, "size": size}
         return {
             "apiVersion": "leaderworkerset.x-k8s.io/v1",
             "kind": "LeaderWorkerSet",
@@ -254,3 +256,10 @@ def test_with_the_rights_of_its_initializer_nobody_gets_devices_or_an_address_ou
     assert "the Service of a data cache must be of type ClusterIP" in refusal(service("LoadBalancer"))
     assert refusal(workers("cpu")) == ""
     assert "pods of a data cache may request only cpu, memory" in refusal(workers("nvidia.com/gpu"))
+    assert refusal(workers(volumes=[{"name": "own", "emptyDir": {}}])) == ""
+    nfs = {"name": "theirs", "nfs": {"server": "nas", "path": "/"}}
+    assert "mount only volumes of the kinds configMap" in refusal(workers(volumes=[nfs]))
+    assert "may not have a priority" in refusal(workers(priorityClassName="system-cluster-critical"))
+    assert "must end soon" in refusal(workers(terminationGracePeriodSeconds=10**6))
+    assert "must come from an allowed registry" in refusal(workers(image="quay.io/sly/sly"))
+    assert "of at most 1000 pods" in refusal(workers(size=10**6))

@@ -402,6 +402,24 @@ def test_the_runtimes_number_of_nodes_has_the_same_limit():
     ]
 
 
+def helpers(name: str, replicas: int | None, **spec: int) -> dict[str, object]:
+    """A ReplicatedJob that is no step of training."""
+    job = {**replicated_job(name, None, None, **spec), "replicas": replicas}
+    return {key: value for key, value in job.items() if value is not None}
+
+
+def test_what_a_runtime_makes_of_a_trainjob_has_no_more_jobs_and_pods_than_allowed() -> None:
+    refused = f"spec.runtimeRef: Invalid value: {REFERENCE}: "
+    many = runtime({}, [helpers("a", 1_000_000), helpers("b", -1_000_000), replicated_job()])
+    assert asked({}, many) == [
+        f"{refused}gives ReplicatedJob a 1000000 pods, but at most 10000 are allowed",
+        f"{refused}makes 1000001 Jobs, but at most 1000 are allowed: lower the replicas in the runtime",
+    ]
+    large = runtime({}, [helpers("a", 11, parallelism=1_000), replicated_job()])
+    assert asked({}, large) == [f"{refused}gives ReplicatedJob a 11000 pods, but at most 10000 are allowed"]
+    assert asked({}, runtime({}, [helpers("a", 998), helpers("b", None), replicated_job()])) == []
+
+
 @pytest.mark.parametrize(
     ("nodes", "room", "last"),
     [(0, 48, "node-0-0"), (1, 48, "node-0-0"), (10, 48, "node-0-9"), (11, 47, "node-0-10")],
@@ -521,6 +539,28 @@ JOBS = "spec.template.spec.replicatedJobs"
                 "must be less than or equal to 10000",
             ],
             id="more pods than allowed",
+        ),
+        pytest.param(
+            runtime({}, [helpers("a", 1_000_000), helpers("b", -1_000_000), replicated_job()]),
+            [
+                f"{JOBS}[0].replicas: Invalid value: 1000000: "
+                "times parallelism must be less than or equal to 10000, but is 1000000",
+                f"{JOBS}: Too long: may not have more than 1000 replicas together, but has 1000001",
+            ],
+            id="a million Jobs",
+        ),
+        pytest.param(
+            runtime({}, [helpers("a", 11, parallelism=1_000), replicated_job()]),
+            [
+                f"{JOBS}[0].replicas: Invalid value: 11: "
+                "times parallelism must be less than or equal to 10000, but is 11000",
+            ],
+            id="more pods than allowed in all Jobs",
+        ),
+        pytest.param(
+            runtime({}, [helpers("a", 998, parallelism=10), helpers("b", None), replicated_job()]),
+            [],
+            id="as many Jobs as allowed",
         ),
     ],
 )

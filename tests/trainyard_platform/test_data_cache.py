@@ -10,6 +10,7 @@ from tests.support.program import Registered
 from trainyard_platform.catalog import equipment
 from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.parts.data_cache import manifests
+from trainyard_policies.parameters import Parameters
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}
 QUEUES = {"kueue": {"enabled": True}, "queues": {"clusterQueues": {"all": {}}}}
@@ -81,9 +82,8 @@ def devices(owner: str) -> str:
     )
 
 
-def pods(template: str) -> str:
-    """CEL: the pods of the template request no resource but these."""
-    pod = f"{SET}.?{template}.?spec"
+def pods(pod: str) -> str:
+    """CEL: the pods request no resource but these."""
     return (
         f"{pod}.?resourceClaims.orValue([]).size() == 0 && {devices(pod)} "
         f"&& {pod}.?containers.orValue([]).all(container, {devices('container')}) "
@@ -91,42 +91,81 @@ def pods(template: str) -> str:
     )
 
 
+HEAD, WORKER = f"{SET}.?leaderTemplate.?spec", f"{SET}.?workerTemplate.?spec"
+SOURCES = (
+    "has(volume.configMap) || has(volume.downwardAPI) || has(volume.emptyDir) || has(volume.ephemeral) "
+    "|| has(volume.image) || has(volume.persistentVolumeClaim) || has(volume.projected) || has(volume.secret)"
+)
+LIMITS = [
+    {
+        "expression": f"{pods(HEAD)} && {pods(WORKER)}",
+        "message": "spec.leaderWorkerTemplate: pods of a data cache may request only cpu, memory, "
+        "ephemeral-storage, since they run without the quota of a queue. Remove the other resources "
+        "and resourceClaims, or use them in a TrainJob.",
+    },
+    {
+        "expression": f"{HEAD}.?priorityClassName.orValue('') == '' "
+        f"&& {WORKER}.?priorityClassName.orValue('') == ''",
+        "message": "spec.leaderWorkerTemplate: pods of a data cache may not have a priority, by which the "
+        "scheduler evicts the pods of others. Remove priorityClassName.",
+    },
+    {
+        "expression": f"{HEAD}.?volumes.orValue([]).all(volume, {SOURCES}) "
+        f"&& {WORKER}.?volumes.orValue([]).all(volume, {SOURCES})",
+        "message": "spec.leaderWorkerTemplate: pods of a data cache may mount only volumes of the kinds "
+        "configMap, downwardAPI, emptyDir, ephemeral, image, persistentVolumeClaim, projected, secret, and "
+        "none by its address or driver: use a persistentVolumeClaim.",
+    },
+    {
+        "expression": f"{HEAD}.?terminationGracePeriodSeconds.orValue(0) <= 600 "
+        f"&& {WORKER}.?terminationGracePeriodSeconds.orValue(0) <= 600 "
+        f"&& {SET}.?leaderTemplate.?metadata.?finalizers.orValue([]).size() == 0 "
+        f"&& {SET}.?workerTemplate.?metadata.?finalizers.orValue([]).size() == 0",
+        "message": "spec.leaderWorkerTemplate: pods of a data cache must end soon after their deletion. "
+        "Remove finalizers, and set terminationGracePeriodSeconds to at most 600 "
+        "(policies.parameters.longestGrace in the stack file).",
+    },
+    {
+        "expression": f"object.spec.?replicas.orValue(1) <= 1 && {SET}.?size.orValue(1) <= 1000",
+        "message": "spec: a data cache has one replica, of at most 1000 pods. Set replicas to 1, and "
+        "leaderWorkerTemplate.size to at most 1000.",
+    },
+]
+
+
 @pytest.mark.parametrize(
-    ("name", "group", "version", "resource", "validation"),
+    ("name", "group", "version", "resource", "validations"),
     [
         (
             "caches-need-no-devices.policy.trainyard.dev",
             "leaderworkerset.x-k8s.io",
             "v1",
             "leaderworkersets",
-            {
-                "expression": f"{pods('leaderTemplate')} && {pods('workerTemplate')}",
-                "message": "spec.leaderWorkerTemplate: pods of a data cache may request only cpu, memory, "
-                "ephemeral-storage, since they run without the quota of a queue. Remove the other resources "
-                "and resourceClaims, or use them in a TrainJob.",
-            },
+            LIMITS,
         ),
         (
             "caches-stay-in-the-cluster.policy.trainyard.dev",
             "",
             "v1",
             "services",
-            {
-                "expression": "object.spec.?type.orValue('ClusterIP') == 'ClusterIP' "
-                "&& object.spec.?externalIPs.orValue([]).size() == 0",
-                "message": "spec: the Service of a data cache must be of type ClusterIP, without "
-                "externalIPs: only pods of the cluster use it.",
-            },
+            [
+                {
+                    "expression": "object.spec.?type.orValue('ClusterIP') == 'ClusterIP' "
+                    "&& object.spec.?externalIPs.orValue([]).size() == 0",
+                    "message": "spec: the Service of a data cache must be of type ClusterIP, without "
+                    "externalIPs: only pods of the cluster use it.",
+                },
+            ],
         ),
     ],
     ids=["LeaderWorkerSets", "Services"],
 )
-def test_with_the_rights_of_an_initializer_nobody_gets_devices_or_addresses(
-    name: str, group: str, version: str, resource: str, validation: dict[str, str]
+def test_with_the_rights_of_an_initializer_nobody_gets_more_than_a_cache_needs(
+    name: str, group: str, version: str, resource: str, validations: list[dict[str, str]]
 ) -> None:
     declared = {
         manifest["kind"]: manifest["spec"]
-        for manifest in manifests.policies()
+        for manifest in manifests.policies(Parameters(longest_grace=600))
         if manifest["metadata"]["name"] == name
     }
     rule = {
@@ -144,10 +183,64 @@ def test_with_the_rights_of_an_initializer_nobody_gets_devices_or_addresses(
             "failurePolicy": "Fail",
             "matchConstraints": {"resourceRules": [rule]},
             "matchConditions": [{"name": "by-a-cache-initializer", "expression": account}],
-            "validations": [validation],
+            "validations": validations,
         },
         "ValidatingAdmissionPolicyBinding": {"policyName": name, "validationActions": ["Deny"]},
     }
+
+
+def within(images: str) -> str:
+    """CEL: the images are of one of these sources."""
+    return (
+        f'{images}.all(image, ["ghcr.io/kubeflow", "quay.io"].exists(source, '
+        "image.startsWith(source + '/') || source.contains('/') && (image == source "
+        "|| image.startsWith(source + ':') || image.startsWith(source + '@'))))"
+    )
+
+
+def images(pod: str) -> str:
+    """CEL: the images of the pods are of one of these sources."""
+    of_a_container = "map(container, container.?image.orValue(''))"
+    mounted = "filter(volume, has(volume.image)).map(volume, volume.image.?reference.orValue(''))"
+    used = (f"containers.orValue([]).{of_a_container}", f"initContainers.orValue([]).{of_a_container}")
+    return " && ".join(within(f"{pod}.?{images}") for images in (*used, f"volumes.orValue([]).{mounted}"))
+
+
+def test_a_cache_uses_images_of_the_registries_that_the_rules_allow() -> None:
+    policy, *_ = manifests.policies(Parameters(longest_grace=600), ["ghcr.io/kubeflow/", "quay.io"])
+    assert policy["spec"]["validations"] == [
+        *LIMITS,
+        {
+            "expression": f"{images(HEAD)} && {images(WORKER)}",
+            "message": "spec.leaderWorkerTemplate: images of a data cache must come from an allowed registry "
+            "(ghcr.io/kubeflow/, quay.io), and begin with its name. Use such an image, or ask your platform "
+            "team to allow this one (policies.parameters.registries in the stack file).",
+        },
+    ]
+
+
+@pytest.mark.usefixtures("pins")
+@pytest.mark.parametrize(
+    ("settings", "registries"),
+    [
+        ({"policies": {"parameters": {"registries": ["ghcr.io"]}}}, ["(ghcr.io, quay.io/own/cache:1)"]),
+        ({"policies": {"levels": {"trainJobs": {"image-registry": "advisory"}}}}, []),
+        ({"admission": {"policies": False}}, []),
+    ],
+    ids=["the rule refuses", "the rule warns", "the cluster has no rules"],
+)
+def test_images_of_a_cache_are_limited_where_the_rule_about_images_refuses(
+    tmp_path: Path, settings: dict[str, Any], registries: list[str]
+) -> None:
+    registered = graph(tmp_path, dataCache={"enabled": True, "cacheImage": "quay.io/own/cache:1"}, **settings)
+    [policy] = [
+        resource
+        for key, resource in registered.items()
+        if key.endswith(f"Policy validatingadmissionpolicy-{manifests.SETS_NAME}")
+    ]
+    messages = [validation["message"] for validation in policy.inputs["spec"]["validations"]]
+    of_images = [message.partition(" registry ")[2] for message in messages if " registry " in message]
+    assert [message.partition(", and ")[0] for message in of_images] == registries
 
 
 def graph(folder: Path, **settings: Any) -> dict[str, Registered]:

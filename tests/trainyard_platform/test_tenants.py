@@ -61,6 +61,21 @@ def test_a_namespace_of_the_system_is_no_tenants(name: str) -> None:
     ) in str(refused.value).splitlines()
 
 
+@pytest.mark.parametrize("part", ["requests", "limits"])
+def test_containers_get_no_default_that_their_namespace_refuses(part: str) -> None:
+    stack = {
+        "operator": OPERATOR,
+        "kueue": {"enabled": True},
+        "queues": {"clusterQueues": {"research": {}}},
+        "tenants": {"team": {"clusterQueue": "research", "containerDefaults": {part: {"memory": "0"}}}},
+    }
+    with pytest.raises(PlatformError) as refused:
+        settings.of(stack, "prod")
+    assert (
+        f"  trainyard:platform.tenants.team.containerDefaults.{part}: memory must be at least 1Mi; is '0'"
+    ) in str(refused.value).splitlines()
+
+
 def test_the_namespace_says_whose_it_is_and_what_its_pods_may_ask() -> None:
     assert tenant_manifests.namespace("team", tenant()) == {
         "apiVersion": "v1",
@@ -167,7 +182,12 @@ def test_what_limits_and_protects_the_jobs() -> None:
             "metadata": inside,
             "spec": {
                 "limits": [
-                    {"type": "Container", "defaultRequest": {"cpu": "1"}, "default": {"memory": "8Gi"}}
+                    {
+                        "type": "Container",
+                        "min": {"cpu": "1m", "memory": "1Mi"},
+                        "defaultRequest": {"cpu": "1"},
+                        "default": {"memory": "8Gi"},
+                    }
                 ]
             },
         },

@@ -16,9 +16,6 @@ from ..stack.storage import ObjectStore, Storage, class_name
 from . import overlay
 from .files import Runtime
 
-CACHE_IMAGE = "CACHE_IMAGE"
-"""Variable of an initializer that starts a cache: the cache's image."""
-
 
 def stored(runtime: Runtime, storage: Storage) -> Runtime:
     """The runtime with the StorageClass of each claim's role, and the object store in its containers.
@@ -119,7 +116,7 @@ def _training(runtime: Manifest) -> Iterator[Manifest]:
 def starts_cache(runtime: Runtime) -> bool:
     """Whether the runtime's initializer starts a cache in the cluster."""
     return any(
-        entry.get("name") == CACHE_IMAGE
+        entry.get("name") == names.CACHE_IMAGE
         for job in runtime.manifest["spec"]["template"]["spec"]["replicatedJobs"]
         for container in job["template"]["spec"]["template"]["spec"]["containers"]
         for entry in container.get("env") or []
@@ -133,7 +130,7 @@ def cached(runtime: Runtime, settings: DataCache) -> Runtime:
     manifest = copied(runtime.manifest)
     for container in _containers(manifest["spec"]["template"]["spec"]):
         for entry in container.get("env") or []:
-            if entry.get("name") == CACHE_IMAGE:
+            if entry.get("name") == names.CACHE_IMAGE:
                 entry["value"] = settings.cache_image or entry.get("value")
                 container["image"] = settings.initializer_image or container["image"]
     return replace(runtime, manifest=manifest)

@@ -81,12 +81,27 @@ class Subject(StrictModel):
         return self
 
 
+LEAST: Final = {"cpu": "1m", "memory": "1Mi"}
+"""The least that a container requests: no quota counts 0, and for the kubelet a limit of 0 is none."""
+
+
+def _counted(amounts: dict[str, str]) -> dict[str, str]:
+    """The same amounts, if a LimitRange with these minima can have them."""
+    for name, least in LEAST.items():
+        if name in amounts and quantity.parse(amounts[name]).nano < quantity.parse(least).nano:
+            raise ValueError(f"{name} must be at least {least}; is {amounts[name]!r}")
+    return amounts
+
+
+Amounts = Annotated[dict[str, Quantity], AfterValidator(_counted)]
+
+
 class ContainerDefaults(StrictModel):
     """Default requests and limits of containers."""
 
-    requests: dict[str, Quantity] = Field(default={"cpu": "100m", "memory": "256Mi"})
+    requests: Amounts = Field(default={"cpu": "100m", "memory": "256Mi"})
     """Requests, by resource."""
-    limits: dict[str, Quantity] = Field(default={})
+    limits: Amounts = Field(default={})
     """Limits, by resource."""
 
 

@@ -17,7 +17,7 @@ def requested_accelerators(container: Container) -> dict[str, quantity.Quantity]
     """The accelerators that a container asks for, by resource name."""
     quantities = {}
     for part in ("requests", "limits"):
-        amounts, path = container.amounts(part)
+        amounts, path = container.resources.amounts(part)
         for name, value in amounts.items():
             if is_accelerator(name):
                 quantities[name] = amount(value, path.key(name))
@@ -30,9 +30,9 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
         return
     for container in workload.containers():
         for name, requested in requested_accelerators(container).items():
-            limits, path = container.amounts("limits")
+            limits, path = container.resources.amounts("limits")
             if name not in limits:
-                _, path = container.amounts("requests")
+                _, path = container.resources.amounts("requests")
             offers = {
                 pool.name: quantity.parse(pool.resources[name])
                 for pool in parameters.pools

@@ -32,8 +32,8 @@ def amount(value: object, path: FieldPath) -> Quantity:
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """A request has an equal limit; a limit without a request is a request too, as in Kubernetes."""
     for container in workload.containers():
-        requests, requests_path = container.amounts("requests")
-        limits, limits_path = container.amounts("limits")
+        requests, requests_path = container.resources.amounts("requests")
+        limits, limits_path = container.resources.amounts("limits")
         for name in requests:
             if not is_accelerator(name):
                 continue

@@ -13,8 +13,6 @@ from ..rule import Edit, Finding, Level, Rule, Severity
 from ..subject import Subject
 
 STEPS: Final = (names.DATASET_INITIALIZER, names.MODEL_INITIALIZER)
-_CACHE: Final = "CACHE_IMAGE"
-"""Variable of an initializer that starts a cache in the cluster instead of loading into a volume."""
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
@@ -36,7 +34,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 
 
 def _volume(workload: Workload, job: ReplicatedJob, container: Container) -> Iterator[Finding]:
-    if any(entry["name"] == _CACHE for entry in container.env):
+    if any(entry["name"] == names.CACHE_IMAGE for entry in container.env):
         return
     for needed, pod in ((container, job), *((c, j) for j in workload.trainers() if (c := _node(j)))):
         mounts = json_reader.named_objects(

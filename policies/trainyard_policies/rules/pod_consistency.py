@@ -10,9 +10,9 @@ from trainyard_api.errors import FieldPath
 from trainyard_api.json_types import Json
 from trainyard_api.names import StorageRole
 
-from ..manifest import Container, ReplicatedJob, Workload
+from ..manifest import Container, ReplicatedJob, Resources, Workload
 from ..parameters import Parameters
-from ..rule import Finding, Level, Rule, Severity, among, listed
+from ..rule import Edit, Finding, Level, Rule, Severity, among, listed
 from ..subject import Subject
 from .accelerators_equal import amount, is_accelerator
 
@@ -33,12 +33,14 @@ def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
             yield from _mounts(job, _mountable(workload, job))
         above.append(job.name)
         yield from _names(job)
+        yield from _overhead(job)
     yield from _claims(workload)
     for container in workload.containers():
         yield from _ports(container)
         yield from _env(container)
         yield from _probes(container)
-        yield from _amounts(container)
+    for resources in workload.resources():
+        yield from _amounts(resources)
 
 
 def _order(job: ReplicatedJob, above: Sequence[str]) -> Iterator[Finding]:
@@ -139,10 +141,17 @@ def _probes(container: Container) -> Iterator[Finding]:
             yield from _one_of(probe, _HANDLERS, at, f"of {', '.join(_HANDLERS)}")
 
 
-def _amounts(container: Container) -> Iterator[Finding]:
-    limits, _ = container.amounts("limits")
+def _overhead(job: ReplicatedJob) -> Iterator[Finding]:
+    """Kueue counts it unchecked, and Kubernetes refuses pods whose overhead is not the RuntimeClass's."""
+    if job.pod.get("overhead"):
+        at = job.pod_path.child("overhead")
+        yield Finding(at, "must be left out: Kubernetes takes it from the RuntimeClass", (Edit(at),))
+
+
+def _amounts(resources: Resources) -> Iterator[Finding]:
+    limits, limits_path = resources.amounts("limits")
     for part in ("requests", "limits"):
-        amounts, path = container.amounts(part)
+        amounts, path = resources.amounts(part)
         for name, value in amounts.items():
             size = amount(value, path.key(name))
             if size.nano < 0:
@@ -153,7 +162,7 @@ def _amounts(container: Container) -> Iterator[Finding]:
                 hint = similar.meant(f"{value[:-1]}Mi" if str(value).endswith("m") else None)
                 yield Finding(path.key(name), f"must be at least {_LEAST_MEMORY}, is {size} bytes{hint}")
             elif part == "requests" and limits.get(name) is not None and not is_accelerator(name):
-                most = amount(limits[name], container.resources_path.child("limits").key(name))
+                most = amount(limits[name], limits_path.key(name))
                 if size.nano > most.nano:
                     yield Finding(path.key(name), f"must be at most its limit, {most}; is {size}")
 
@@ -168,9 +177,11 @@ RULE = Rule(
     id="pod-consistency",
     title="References within a pod exist, and its parts do not contradict each other",
     why="The API server accepts such a runtime, and Kubernetes refuses what is built from it: the TrainJob "
-    "is admitted and holds its quota, and no pod of it ever runs.",
+    "is admitted and holds its quota, and no pod of it ever runs. With amounts below 0, the job gets more "
+    "quota than there is.",
     remedy="Reference only declared names, declare each name once, and request no more than the limit.",
     severity=Severity.HIGH,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
+    fixes=True,
     check=check,
 )

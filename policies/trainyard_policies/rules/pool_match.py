@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from trainyard_api import json_reader, names
@@ -17,6 +17,21 @@ from .accelerator_fit import requested_accelerators
 
 _EVERYWHERE: Final = ("kubernetes.io/os", "kubernetes.io/arch", names.HOSTNAME_LABEL)
 """Labels that every node has, whatever its pool."""
+_ADDED: Final = (
+    "beta.kubernetes.io",
+    "cloud.google.com",
+    "eks.amazonaws.com",
+    "failure-domain.beta.kubernetes.io",
+    "k8s.amazonaws.com",
+    "karpenter.azure.com",
+    "karpenter.k8s.aws",
+    "karpenter.sh",
+    "kubernetes.azure.com",
+    "node.kubernetes.io",
+    "topology.k8s.aws",
+    "topology.kubernetes.io",
+)
+"""Domains of labels and taints that Kubernetes and the clouds add to nodes: no pool has to declare them."""
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
@@ -36,17 +51,28 @@ def _selector(job: ReplicatedJob, pools: Sequence[Pool]) -> Iterator[Finding]:
     path = job.pod_path.child("nodeSelector")
     selector = json_reader.text_map(job.pod.get("nodeSelector"), path)
     labels = {key: value for key, value in selector.items() if key not in _EVERYWHERE}
-    if labels and not any(labels.items() <= pool.labels.items() for pool in pools):
+    if labels and not any(_may_have(pool, labels) for pool in pools):
         have = "; ".join(f"{pool.name} has {_labels(pool.labels)}" for pool in pools)
         message = f"must match the labels of a pool, asks for {_labels(labels)}; {have}"
         yield Finding(path, message, against="pools")
+
+
+def _may_have(pool: Pool, labels: Mapping[str, str]) -> bool:
+    """Whether nodes of the pool have these labels, as far as a stack file says."""
+    return all(
+        pool.labels[key] == value if key in pool.labels else _is_added(key) for key, value in labels.items()
+    )
+
+
+def _is_added(key: str) -> bool:
+    return key.partition("/")[0] in _ADDED
 
 
 def _tolerations(job: ReplicatedJob, tolerations: Sequence[Json], pools: Sequence[Pool]) -> Iterator[Finding]:
     taints = [taint for pool in pools for taint in pool.taints]
     for position, toleration in enumerate(tolerations):
         key = toleration.get("key")
-        if not key or str(key).startswith("node.kubernetes.io/"):
+        if not key or (_is_added(str(key)) and all(taint.key != key for taint in taints)):
             continue
         if not any(tolerated(taint, toleration) for taint in taints):
             at = job.pod_path.child("tolerations").index(position)

@@ -16,15 +16,15 @@ NEEDED: Final = ("cpu", "memory")
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """Requests and limits are set; a limit without a request is a request too, as in Kubernetes."""
     for container in workload.containers():
-        requests, _ = container.amounts("requests")
-        limits, _ = container.amounts("limits")
+        requests, _ = container.resources.amounts("requests")
+        limits, _ = container.resources.amounts("limits")
         unlimited = [name for name in NEEDED if limits.get(name) is None]
         unsaid = [name for name in unlimited if requests.get(name) is None]
         requested = [name for name in unlimited if name not in unsaid]
         if unsaid:
-            yield Finding(container.resources_path, f"should request and limit {' and '.join(unsaid)}")
+            yield Finding(container.resources.path, f"should request and limit {' and '.join(unsaid)}")
         if requested:
-            yield Finding(container.resources_path, f"should limit {' and '.join(requested)}")
+            yield Finding(container.resources.path, f"should limit {' and '.join(requested)}")
 
 
 RULE = Rule(

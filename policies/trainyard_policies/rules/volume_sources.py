@@ -12,21 +12,18 @@ from ..parameters import Parameters
 from ..rule import Finding, Level, Rule, Severity
 from ..subject import Subject
 
-_FIELDS: Final = frozenset(
-    {
-        "name",
-        "configMap",
-        "downwardAPI",
-        "emptyDir",
-        "ephemeral",
-        "image",
-        "persistentVolumeClaim",
-        "projected",
-        "secret",
-        "hostPath",  # which the rule host-access refuses
-    }
+SOURCES: Final = (
+    "configMap",
+    "downwardAPI",
+    "emptyDir",
+    "ephemeral",
+    "image",
+    "persistentVolumeClaim",
+    "projected",
+    "secret",
 )
-"""Fields of a volume whose source is in the namespace, on the pod's own disk, or an image."""
+"""Sources of a volume that are in the namespace, on the pod's own disk, or an image."""
+_FIELDS: Final = frozenset({"name", *SOURCES, "hostPath"})  # hostPath is what the rule host-access refuses
 
 
 def check(workload: Workload, _: Parameters) -> Iterator[Finding]:

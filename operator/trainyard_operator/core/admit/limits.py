@@ -30,6 +30,10 @@ what builds the JobSet, may have to look at."""
 REPLICATED_JOBS: Final = 32
 """In a runtime, or in one of the runtimePatches: more have no use, but each costs the operator time."""
 
+JOBS: Final = 1_000
+"""In a JobSet, hence `replicas` of its ReplicatedJobs together: the controller builds them all at once, and
+creates them even while the JobSet is suspended, before any quota counts them."""
+
 PATCHES: Final = 32
 """In a TrainJob: twice as many as its CRD allows, which not every caller has asked."""
 
@@ -53,7 +57,7 @@ class Limits:
     """Limits of a platform; the defaults keep every object small enough for etcd."""
 
     max_nodes: int = 10_000
-    """Pods of one ReplicatedJob; above 100,000 Kubernetes itself refuses."""
+    """Pods of one ReplicatedJob, in all its Jobs; above 100,000 Kubernetes itself refuses."""
     max_trainjob_bytes: int = 256 * 1024
     """The TrainJob's spec as JSON."""
     max_runtime_bytes: int = 256 * 1024
@@ -80,6 +84,7 @@ def of_runtime(runtime: Runtime, limits: Limits) -> Iterator[FieldError]:
     policy, at = json_reader.below(runtime.spec, _SPEC, "mlPolicy")
     yield from _pod_errors(policy.get("numNodes"), at.child("numNodes"), limits)
     yield from _parallelism_errors(where, path, limits)
+    yield from _replica_errors(where, path, limits)
 
 
 def sizes_of_runtime(spec: Json, limits: Limits) -> Iterator[FieldError]:
@@ -137,13 +142,19 @@ def of_children(job: TrainJob, children: Sequence[Json], limits: Limits) -> Iter
                 f"but makes one of {length}"
             )
             yield FieldError(ErrorType.TOO_LONG, "spec", None, detail)
+        reference = runtime_ref.of(job.spec).shown()
+        jobs = 0
         for replicated in jobset["spec"]["replicatedJobs"]:
-            pods = replicated["template"]["spec"]["parallelism"]
+            replicas = _number(replicated, "replicas", FieldPath())
+            jobs += replicas
+            pods = replicas * replicated["template"]["spec"]["parallelism"]
             if pods > limits.pods:
                 name = replicated["name"]
                 detail = f"gives ReplicatedJob {name} {pods} pods, but at most {limits.pods} are allowed"
-                reference = runtime_ref.of(job.spec).shown()
                 yield FieldError(ErrorType.INVALID, "spec.runtimeRef", reference, detail)
+        if jobs > JOBS:
+            detail = f"makes {jobs} Jobs, but at most {JOBS} are allowed: lower the replicas in the runtime"
+            yield FieldError(ErrorType.INVALID, "spec.runtimeRef", reference, detail)
         yield from _name_errors(job, jobset["spec"]["replicatedJobs"])
 
 
@@ -210,6 +221,32 @@ def _parallelism_errors(spec: Json, path: FieldPath, limits: Limits) -> Iterator
     for position, job in enumerate(json_reader.objects(spec.get("replicatedJobs"), path)):
         inner, at = json_reader.below(job, path.index(position), "template", "spec")
         yield from _pod_errors(inner.get("parallelism"), at.child("parallelism"), limits)
+
+
+def _replica_errors(spec: Json, path: FieldPath, limits: Limits) -> Iterator[FieldError]:
+    """More Jobs than a JobSet may have, and more pods than a ReplicatedJob may have in all its Jobs."""
+    path = path.child("replicatedJobs")
+    jobs = 0
+    for position, job in enumerate(json_reader.objects(spec.get("replicatedJobs"), path)):
+        at = path.index(position)
+        replicas = _number(job, "replicas", at)
+        inner, below = json_reader.below(job, at, "template", "spec")
+        pods = _number(inner, "parallelism", below)
+        jobs += replicas
+        if pods <= limits.pods < replicas * pods:
+            detail = (
+                f"times parallelism must be less than or equal to {limits.pods}, but is {replicas * pods}"
+            )
+            yield FieldError(ErrorType.INVALID, str(at.child("replicas")), replicas, detail)
+    if jobs > JOBS:
+        detail = f"may not have more than {JOBS} replicas together, but has {jobs}"
+        yield FieldError(ErrorType.TOO_LONG, str(path), None, detail)
+
+
+def _number(holder: Json, name: str, path: FieldPath) -> int:
+    """Of Jobs or pods: 1 unless it says another, and none if that is negative."""
+    number = json_reader.integer(holder.get(name), path.child(name))
+    return 1 if number is None else max(0, number)
 
 
 def _pod_errors(value: Any, path: FieldPath, limits: Limits) -> Iterator[FieldError]:

@@ -1,8 +1,13 @@
 """The data cache: LeaderWorkerSet from upstream's chart, and who may start a cache."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import pulumi
+
+from trainyard_policies.parameters import Parameters
+from trainyard_policies.rule import Level
+from trainyard_policies.rules import image_registry
+from trainyard_policies.subject import Subject
 
 from ...artifacts import Chart
 from ...assembly import Assembly
@@ -11,6 +16,7 @@ from ...objects import manifest
 from ...objects.declare import declare
 from ...stack.data_cache import DataCache as Settings
 from ...stack.pod_settings import Controllers
+from ...stack.settings import StackSettings
 from ..crds.component import Crds
 from ..tenants.component import Tenants
 from . import manifests
@@ -33,6 +39,8 @@ class DataCache(pulumi.ComponentResource):
         settings: Settings,
         chart: Chart,
         image: str,
+        parameters: Parameters,
+        images: Sequence[str] | None,
         tenants: Iterable[str],
         controllers: Controllers,
         after: list[pulumi.Resource],
@@ -56,7 +64,7 @@ class DataCache(pulumi.ComponentResource):
             controllers=controllers,
         )
         self.namespaces = {NAMESPACE: namespace}
-        policies = [declare(manifest, inside) for manifest in manifests.policies()]
+        policies = [declare(manifest, inside) for manifest in manifests.policies(parameters, images)]
         role = declare(manifests.role(), pulumi.ResourceOptions(parent=self, depends_on=[*policies, *after]))
         for tenant in tenants:
             for account_manifest in manifests.account(tenant):
@@ -75,8 +83,19 @@ def install(assembly: Assembly) -> None:
         settings=stack.data_cache,
         chart=artifacts.chart("lws"),
         image=stack.data_cache.image or artifacts.image("lws"),
+        parameters=stack.rules.parameters,
+        images=_images(stack),
         tenants=stack.tenants,
         controllers=stack.controllers,
         after=assembly.after(Crds, Tenants),
     )
     assembly.unserved |= assembly.add(cache).namespaces
+
+
+def _images(stack: StackSettings) -> Sequence[str] | None:
+    """Where images of caches come from: as the rule about a TrainJob's images has it, and the stack's own."""
+    level = stack.rules.level(image_registry.RULE, Subject.TRAINJOBS)
+    if not stack.admission.holds_rules or level not in (Level.MANDATORY, Level.REMEDIATE):
+        return None
+    own = stack.data_cache.cache_image
+    return (*stack.rules.parameters.registries, *([own] if own else []))

@@ -1,10 +1,13 @@
 """What a cache's initializer may do: pure."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from trainyard_api import names
 from trainyard_api.json_types import Manifest
+from trainyard_policies.parameters import Parameters
+from trainyard_policies.rules import volume_sources
 
 from ...objects import rights
 from ...objects.admission_policies import bound, policy
@@ -15,6 +18,11 @@ SERVICES_NAME: Final = f"caches-stay-in-the-cluster.{names.POLICY_DOMAIN}"
 _WRITES: Final = ("CREATE", "UPDATE")
 _RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 """What the pods of a cache may request: they run outside of the queues."""
+_MOST_PODS: Final = 1_000
+"""Of a cache: the controller of StatefulSets builds all pods of a set at once, before a quota counts them."""
+_TEMPLATE: Final = "object.spec.leaderWorkerTemplate"
+_TEMPLATES: Final = tuple(f"{_TEMPLATE}.?{template}" for template in ("leaderTemplate", "workerTemplate"))
+_PODS: Final = tuple(f"{template}.?spec" for template in _TEMPLATES)
 _BY_ITS_ACCOUNT: Final = [
     {
         "name": "by-a-cache-initializer",
@@ -24,20 +32,23 @@ _BY_ITS_ACCOUNT: Final = [
 ]
 
 
-def policies() -> Iterator[Manifest]:
-    """What a tenant cannot do with the rights of the initializer, whose token its people can get."""
+def policies(parameters: Parameters, images: Sequence[str] | None = None) -> Iterator[Manifest]:
+    """What a tenant cannot do with the rights of the initializer, whose token its people can get.
+
+    The rules about a TrainJob's pods do not see the pods of a LeaderWorkerSet.
+
+    Args:
+        parameters: Those of the rules about a TrainJob's pods.
+        images: Registries, or repositories in them, that its pods use images from; None: all.
+    """
+    first, *others = (*_limits(parameters), *_sources(images))
     yield from bound(
         SETS_NAME,
         policy(
             ["leaderworkersets"],
             _WRITES,
-            " && ".join(
-                _has_no_devices(f"object.spec.leaderWorkerTemplate.?{template}.?spec")
-                for template in ("leaderTemplate", "workerTemplate")
-            ),
-            "spec.leaderWorkerTemplate: pods of a data cache may request only "
-            f"{', '.join(_RESOURCES)}, since they run without the quota of a queue. Remove the "
-            "other resources and resourceClaims, or use them in a TrainJob.",
+            *first,
+            also=dict(others),
             group=(GROUP, "v1"),
             matchConditions=_BY_ITS_ACCOUNT,
         ),
@@ -57,21 +68,91 @@ def policies() -> Iterator[Manifest]:
     )
 
 
+def _limits(parameters: Parameters) -> Iterator[tuple[str, str]]:
+    """What holds for a LeaderWorkerSet, in CEL, each with what people read where it does not."""
+    yield (
+        _all(_has_no_devices(pod) for pod in _PODS),
+        "spec.leaderWorkerTemplate: pods of a data cache may request only "
+        f"{', '.join(_RESOURCES)}, since they run without the quota of a queue. Remove the "
+        "other resources and resourceClaims, or use them in a TrainJob.",
+    )
+    yield (
+        _all(f"{pod}.?priorityClassName.orValue('') == ''" for pod in _PODS),
+        "spec.leaderWorkerTemplate: pods of a data cache may not have a priority, by which the scheduler "
+        "evicts the pods of others. Remove priorityClassName.",
+    )
+    is_allowed = " || ".join(f"has(volume.{source})" for source in volume_sources.SOURCES)
+    yield (
+        _all(f"{pod}.?volumes.orValue([]).all(volume, {is_allowed})" for pod in _PODS),
+        "spec.leaderWorkerTemplate: pods of a data cache may mount only volumes of the kinds "
+        f"{', '.join(volume_sources.SOURCES)}, and none by its address or driver: use a "
+        "persistentVolumeClaim.",
+    )
+    grace = parameters.longest_grace
+    yield (
+        _all(
+            (
+                *(f"{pod}.?terminationGracePeriodSeconds.orValue(0) <= {grace}" for pod in _PODS),
+                *(f"{template}.?metadata.?finalizers.orValue([]).size() == 0" for template in _TEMPLATES),
+            )
+        ),
+        "spec.leaderWorkerTemplate: pods of a data cache must end soon after their deletion. Remove "
+        f"finalizers, and set terminationGracePeriodSeconds to at most {grace} "
+        "(policies.parameters.longestGrace in the stack file).",
+    )
+    yield (
+        f"object.spec.?replicas.orValue(1) <= 1 && {_TEMPLATE}.?size.orValue(1) <= {_MOST_PODS}",
+        f"spec: a data cache has one replica, of at most {_MOST_PODS} pods. Set replicas to 1, and "
+        f"leaderWorkerTemplate.size to at most {_MOST_PODS}.",
+    )
+
+
+def _sources(images: Sequence[str] | None) -> Iterator[tuple[str, str]]:
+    if images is None:
+        return
+    # A whole registry has no slash: what follows its colon is a port, hence another registry.
+    is_within = (
+        "image.startsWith(source + '/') || source.contains('/') && "
+        "(image == source || image.startsWith(source + ':') || image.startsWith(source + '@'))"
+    )
+    sources = json.dumps([source.rstrip("/") for source in images])
+    used = (
+        "{pod}.?containers.orValue([]).map(container, container.?image.orValue(''))",
+        "{pod}.?initContainers.orValue([]).map(container, container.?image.orValue(''))",
+        "{pod}.?volumes.orValue([]).filter(volume, has(volume.image))"
+        ".map(volume, volume.image.?reference.orValue(''))",
+    )
+    yield (
+        _all(
+            f"{of.format(pod=pod)}.all(image, {sources}.exists(source, {is_within}))"
+            for pod in _PODS
+            for of in used
+        ),
+        "spec.leaderWorkerTemplate: images of a data cache must come from an allowed registry "
+        f"({', '.join(images) or 'none'}), and begin with its name. Use such an image, or ask your platform "
+        "team to allow this one (policies.parameters.registries in the stack file).",
+    )
+
+
+def _all(conditions: Iterable[str]) -> str:
+    return " && ".join(conditions)
+
+
 def _has_no_devices(pod: str) -> str:
     """CEL: whether neither the pod nor a container of it requests anything else."""
     allowed = f"[{', '.join(repr(resource) for resource in _RESOURCES)}]"
 
     def only(owner: str) -> str:
-        return " && ".join(
+        return _all(
             f"{owner}.?resources.?{amounts}.orValue({{}}).all(name, name in {allowed})"
             for amounts in ("limits", "requests")
         )
 
-    containers = [
+    containers = (
         f"{pod}.?{kind}.orValue([]).all(container, {only('container')})"
         for kind in ("containers", "initContainers")
-    ]
-    return " && ".join([f"{pod}.?resourceClaims.orValue([]).size() == 0", only(pod), *containers])
+    )
+    return _all((f"{pod}.?resourceClaims.orValue([]).size() == 0", only(pod), *containers))
 
 
 def role() -> Manifest:

@@ -7,7 +7,7 @@ from trainyard_api.json_types import Manifest
 
 from ...objects import rights
 from ...stack.queues import LocalQueue, Queues
-from ...stack.tenants import DEFAULT_ACCOUNT, Account, Egress, Right, Subject, Tenant
+from ...stack.tenants import DEFAULT_ACCOUNT, LEAST, Account, Egress, Right, Subject, Tenant
 from ..external_secrets import manifests
 from ..queues import manifests as queue_manifests
 
@@ -184,7 +184,7 @@ def _annotations(annotations: Mapping[str, str]) -> Manifest:
 def _container_limits(tenant: Tenant) -> Manifest:
     defaults = tenant.container_defaults
     limits = {"default": dict(defaults.limits)} if defaults.limits else {}
-    return {"type": "Container", "defaultRequest": dict(defaults.requests), **limits}
+    return {"type": "Container", "min": LEAST, "defaultRequest": dict(defaults.requests), **limits}
 
 
 def _network(egress: Sequence[Egress], dns_ports: Sequence[int], further: Sequence[Manifest]) -> Manifest:
