@@ -230,6 +230,21 @@ def test_a_user_suspends_and_resumes_the_workload(
     assert plan(queued({"suspend": suspend}, status), held).writes == writes
 
 
+RESUMED = {**SUSPENDED, "status": "False", "reason": "Resumed", "message": "TrainJob is resumed"}
+
+
+@pytest.mark.parametrize("condition", [SUSPENDED, RESUMED])
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_job_that_is_resumed_in_the_default_queue_has_no_condition_like_one_that_names_its_queue(
+    condition: Json, waits: bool
+) -> None:
+    held = stored(trainjob(), queue="default", suspend=waits, replicated_jobs_status=(counts(active=1),))
+    job = trainjob({"suspend": False}, {"conditions": [condition], "jobsStatus": []})
+    told = plan(job, held).status
+    assert told is not None
+    assert told["conditions"] == []
+
+
 def test_a_workload_that_was_deactivated_is_activated_though_no_status_has_said_so() -> None:
     held = stored(queued())
     status = {"jobsStatus": []}

@@ -99,7 +99,7 @@ def reconcile(
         return _after_the_end(job, jobset, before, now, settings)
 
     after = _mirrored(
-        conditions.without(_suspension(job, before, now, settings), names.BLOCKED), jobset, observed
+        conditions.without(_suspension(job, jobset, before, now, settings), names.BLOCKED), jobset, observed
     )
     if conditions.finished(after):
         return _ending(observed, settings, using, Plan(status=_status(job, after, jobset)))
@@ -196,7 +196,7 @@ def _after_the_end(
     Its suspension is still reported, as Trainer does: a client that suspends a job that is just ending waits
     for it.
     """
-    after = conditions.without(_suspension(job, before, now, settings), names.BLOCKED)
+    after = conditions.without(_suspension(job, jobset, before, now, settings), names.BLOCKED)
     failed = conditions.find(before, names.FAILED) or {}
     writes: tuple[Write, ...] = ()
     again = None
@@ -217,13 +217,18 @@ def _is_held_by_kueue(job: TrainJob) -> bool:
 
 
 def _suspension(
-    job: TrainJob, before: conditions.Conditions, now: datetime, settings: Settings
+    job: TrainJob,
+    jobset: JobSet | None,
+    before: conditions.Conditions,
+    now: datetime,
+    settings: Settings,
 ) -> conditions.Conditions:
     if _is_suspended(job):
         at = conditions.timestamp(now)
         condition = Condition(names.SUSPENDED, "True", "Suspended", "TrainJob is suspended", at)
         return conditions.with_condition(before, condition)
-    if _is_held_by_kueue(job) and not settings.keeps_resumed and not conditions.finished(before):
+    held = _is_held_by_kueue(job) or queueing.holds(job, jobset, settings)
+    if held and not settings.keeps_resumed and not conditions.finished(before):
         return conditions.without(before, names.SUSPENDED)
     if conditions.is_true(before, names.SUSPENDED):
         at = conditions.timestamp(now)
