@@ -342,7 +342,7 @@ def test_objects_that_a_quota_does_not_count_yet_are_tried_again() -> None:
     assert (type(refused), str(refused)) == (RetryError, message)
 
 
-@pytest.mark.parametrize("code", [429, 500, 503])
+@pytest.mark.parametrize("code", [410, 429, 500, 503])
 def test_a_passing_no_is_never_a_condition(code: int) -> None:
     error = error_from(code, b"{}")
     assert refusal(error, JOBSETS, "tj") is error

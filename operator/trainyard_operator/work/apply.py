@@ -24,6 +24,7 @@ from trainyard_kube.client import (
     ApiError,
     Client,
     ConflictError,
+    GoneError,
     NotFoundError,
     Resource,
     RetriableError,
@@ -421,8 +422,9 @@ def resource_of(api_version: str, kind: str) -> Resource:
 
 
 def refusal(error: ApiError, resource: Resource, name: str) -> Exception:
-    """The exception for a failed write: `RefusedError` if no retry will change the answer."""
-    if isinstance(error, RetriableError | ConflictError):
+    """The exception for a failed request: `RefusedError` if no retry will change the answer."""
+    # A list whose next page has expired is gone: it is read again from its first page.
+    if isinstance(error, RetriableError | ConflictError | GoneError):
         return error
     title = f"{resource.kind} {name}"
     causes = error.details.get("causes") or ()
