@@ -1171,6 +1171,29 @@ def test_a_revision_whose_jobset_may_be_on_its_way_is_not_collected_though_there
     run(test)
 
 
+def test_a_revision_that_is_chosen_while_another_one_is_collected_stays() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            made = edited(s, 2, uid=s.api.objects[RUNTIME]["metadata"]["uid"])
+            collector = Collector(s.client, s.cache, namespace="trainyard-system", clock=s.clock, now=s.now)
+            assert await collector.collect() == 0
+            s.second += UNREFERENCED
+
+            def chooses_the_last(request: web.Request) -> bool:
+                if request.method == "DELETE":
+                    s.cache.revisions_used[made[1]] = s.clock()
+                return True
+
+            s.api.accepts = chooses_the_last
+            assert await collector.collect() == 1
+            assert list(s.cache.revisions) == made[1:]
+            assert [path for path in s.api.objects if path.startswith(objects.REVISIONS)] == [
+                f"{objects.REVISIONS}/{made[1]}"
+            ]
+
+    run(test)
+
+
 def edited_by_others(s: Scene, **spec: Any) -> None:
     """Somebody changes the suspended JobSet itself, and its event comes."""
     jobset = s.api.objects[JOBSET]
