@@ -507,6 +507,43 @@ def test_a_change_that_another_part_reads_first_is_carried_out_too() -> None:
     run(test)
 
 
+@pytest.mark.parametrize(
+    ("refusals", "puts", "suspended_by_then"),
+    [
+        pytest.param(1, 3, True, id="of its other content"),
+        pytest.param(2, 2, False, id="of any write, which is not sent again at once"),
+    ],
+)
+def test_a_running_job_is_suspended_whatever_else_is_refused(
+    refusals: int, puts: int, suspended_by_then: bool
+) -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.see_jobset()
+            await s.settle()
+            ran = s.api.objects[JOBSET]["metadata"]["annotations"]["trainyard.dev/rendered"]
+            job = s.api.objects[JOB]
+            s.api.put(JOB, {**job, "spec": {**job["spec"], "suspend": True}})
+            s.see(JOB, "MODIFIED")
+            s.api.requests.clear()
+            for _ in range(refusals):
+                s.api.refuse_next("PUT", "/tj", status(422, "Invalid", "field is immutable"))
+            await s.settle()
+            assert [method for method, _ in s.api.requests].count("PUT") == puts
+            assert s.api.objects[JOBSET]["spec"]["suspend"] is suspended_by_then
+            assert s.conditions() == {"Suspended": "Suspended", "Blocked": "JobSetRejected"}
+
+            s.second = 31.0
+            s.controller.everything()
+            await s.settle()
+            assert s.api.objects[JOBSET]["spec"]["suspend"] is True
+            assert s.api.objects[JOBSET]["metadata"]["annotations"]["trainyard.dev/ran-as"] == ran
+            assert s.conditions() == {"Suspended": "Suspended"}
+
+    run(test)
+
+
 def test_a_runtime_that_admission_reads_first_unblocks_its_jobs() -> None:
     async def test() -> None:
         async with scene(with_runtime=False) as s:

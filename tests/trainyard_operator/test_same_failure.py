@@ -98,7 +98,8 @@ def failed(**fields: Any) -> Observed:
 
 def test_then_its_jobset_is_suspended_and_keeps_its_volumes() -> None:
     plan = reconcile(failed(js=restarted()), at(130))
-    assert plan == Plan(writes=(Suspend("team", "tj", "js-uid", "9"),), requeue_after=RETRY_SECONDS)
+    suspend = Suspend("team", "tj", "js-uid", "9", {"trainyard.dev/ran-as": "unknown"})
+    assert plan == Plan(writes=(suspend,), requeue_after=RETRY_SECONDS)
 
 
 def test_a_queue_gets_its_quota_back() -> None:

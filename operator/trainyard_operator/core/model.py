@@ -356,12 +356,13 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Suspend:
-    """Suspend the JobSet that was observed with this uid and resourceVersion, and change nothing else."""
+    """Suspend the JobSet that was observed with this uid and resourceVersion, and note what it ran as."""
 
     namespace: str
     name: str
     uid: str
     resource_version: str
+    annotations: Mapping[str, str]
 
 
 Write = Create | Update | Delete | RecordRevision | Activate | Label | Suspend

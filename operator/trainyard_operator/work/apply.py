@@ -329,10 +329,12 @@ class Applier:
         path = JOBSETS.path(write.namespace, write.name)
         live = await self._live(key, JOBSETS, path, write.uid, write.resource_version)
         if isinstance(write, model.Suspend):
-            body = {**live, "spec": {**live["spec"], "suspend": True}}
+            part, added = "annotations", write.annotations
+            live = {**live, "spec": {**live["spec"], "suspend": True}}
         else:
-            labels = {**(live["metadata"].get("labels") or {}), **write.labels}
-            body = {**live, "metadata": {**live["metadata"], "labels": labels}}
+            part, added = "labels", write.labels
+        metadata = live["metadata"]
+        body = {**live, "metadata": {**metadata, part: {**(metadata.get(part) or {}), **added}}}
         self._remember(key, JOBSETS, await self._replace(JOBSETS, path, write.name, body))
 
     async def _activate(self, write: model.Activate) -> bool:

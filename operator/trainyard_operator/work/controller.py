@@ -214,9 +214,7 @@ class Controller:
                 done = await self._applier.write(key, write)
             except RefusedError as refusal:
                 refused = True
-                self._remember_refusal(memory, observed, refusal.rejection)
-                # The plan assumed that its writes succeed: plan again without that.
-                plan = self._plan(replace(observed, rejection=refusal.rejection))
+                plan = self._plan_after(memory, observed, write, refusal.rejection)
                 break
             memory.wrote(write, done)
             if not done.changed:
@@ -377,6 +375,16 @@ class Controller:
             memory.refusal = None
             return None
         return rejection
+
+    def _plan_after(
+        self, memory: Memory, observed: model.Observed, write: model.Write, rejection: model.Rejection
+    ) -> model.Plan:
+        """The plan after this write was refused: the plan before assumed that its writes succeed."""
+        self._remember_refusal(memory, observed, rejection)
+        plan = self._plan(replace(observed, rejection=rejection))
+        if plan.writes and write not in plan.writes:
+            self._queue.add(Key.of(observed.trainjob))  # something else is to be written in its place
+        return plan
 
     def _remember_refusal(self, memory: Memory, observed: model.Observed, rejection: model.Rejection) -> None:
         self._metrics.reconcile_errors.labels("refused").inc()

@@ -354,15 +354,22 @@ def _next_step(observed: Observed, now: datetime, settings: Settings, using: Fra
     if queued and jobset is not None and not jobset.suspend:
         return _Step()  # Kueue is about to suspend it.
     if isinstance(observed.runtime, RuntimeProblem):
-        # A JobSet that is already suspended or resumed as wanted needs no runtime now.
+        # A JobSet that is suspended or resumed as wanted needs no runtime now, nor does its suspension.
         if jobset is not None and _suspended_as_wanted(job, jobset, queued=queued):
             return _Step()
+        if jobset is not None and not jobset.suspend:
+            return _unless_rejected(_Step(writes=(job_recreation.suspension(jobset),)), observed, now)
         return _Step(blocked=causes.runtime_missing(job, observed.runtimes))
     step = _children_step(observed, observed.runtime, now, settings, using, queued=queued)
     step = _unless_rejected(step, observed, now)
     if queued and jobset is not None and step == _Step() and queueing.waits(job, jobset):
         return _waiting_step(observed)
-    return replace(step, events=causes.other_content(observed)) if step.writes else step
+    if step.writes:
+        return replace(step, events=causes.other_content(observed))
+    if jobset is not None and not jobset.suspend and step.needs is None:
+        # It is to be suspended. What keeps it from its desired content must not let its pods run on.
+        return replace(step, writes=(job_recreation.suspension(jobset),))
+    return step
 
 
 def _waiting_step(observed: Observed) -> _Step:
