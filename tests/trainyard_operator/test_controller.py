@@ -942,6 +942,45 @@ def test_a_failed_trainjob_says_how_each_attempt_failed_and_each_of_them_is_an_e
     run(test)
 
 
+def test_what_fails_after_somebody_has_deleted_the_jobset_is_told_like_what_failed_before() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.report(ready=1)
+            fails(s, "old", attempt=0, at=5)
+            fails(s, "older", attempt=1, at=6)
+            for s.second in (7.0, 20.0):
+                s.report(ready=1)
+                s.controller.everything()
+                await s.settle()
+            s.api.remove(JOBSET)
+            s.cache.jobsets.remove(KEY)
+            s.controller.everything()
+            await s.settle()
+            metadata = {**s.api.objects[JOBSET]["metadata"], "creationTimestamp": "2026-01-01T00:00:30Z"}
+            s.api.put(JOBSET, {**s.api.objects[JOBSET], "metadata": metadata})
+            s.report(ready=1)
+            await s.settle()
+            fails(s, "new", attempt=0, at=40)
+            for s.second in (60.0, 80.0):
+                s.controller.everything()
+                await s.settle()
+            [attempt] = s.api.objects[JOB]["status"]["trainyard"]["attempts"]
+            assert (attempt["attempt"], attempt["pod"]) == (1, "new")
+            told = [body["message"] for path, body in s.api.objects.items() if "/events/" in path]
+            assert sorted(message.rpartition(": ")[2] for message in told) == [
+                "new broke",
+                "old broke",
+                "older broke",
+            ]
+            written = s.api.writes()
+            s.controller.everything()
+            await s.settle()
+            assert s.api.writes() == written
+
+    run(test)
+
+
 def test_a_job_that_fails_twice_alike_is_stopped_before_it_is_tried_a_third_time() -> None:
     async def test() -> None:
         async with scene() as s:

@@ -94,14 +94,15 @@ def stop(job: TrainJob, jobset: JobSet, settings: Settings) -> tuple[Activate | 
     return (job_recreation.suspension(jobset),)
 
 
-def with_progress(job: TrainJob, noted: Sequence[Json]) -> tuple[Json, ...]:
+def with_progress(job: TrainJob, jobset: JobSet | None, noted: Sequence[Json]) -> tuple[Json, ...]:
     """The attempts, with the progress that the job had reported in the last one, if that is new.
 
     Args:
         job: The TrainJob, whose status says what it has reported.
+        jobset: Its own JobSet; None: it has none.
         noted: How its attempts failed.
     """
-    percentages = {attempt["attempt"]: attempt.get("progress") for attempt in attempts.of(job)}
+    percentages = {attempt["attempt"]: attempt.get("progress") for attempt in attempts.of(job, jobset)}
     result = []
     for position, attempt in enumerate(noted):
         progress = percentages.get(attempt["attempt"])
