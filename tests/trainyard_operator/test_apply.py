@@ -342,7 +342,7 @@ def test_objects_that_a_quota_does_not_count_yet_are_tried_again() -> None:
     assert (type(refused), str(refused)) == (RetryError, message)
 
 
-@pytest.mark.parametrize("code", [429, 500, 503])
+@pytest.mark.parametrize("code", [410, 429, 500, 503])
 def test_a_passing_no_is_never_a_condition(code: int) -> None:
     error = error_from(code, b"{}")
     assert refusal(error, JOBSETS, "tj") is error
@@ -370,16 +370,19 @@ def test_labels_are_set_on_what_was_observed_and_nothing_else_of_it_is_written()
     run(test)
 
 
-def test_a_jobset_is_suspended_as_it_was_observed_and_nothing_else_of_it_is_written() -> None:
+def test_a_jobset_is_suspended_as_it_was_observed_and_nothing_is_written_but_a_note() -> None:
     async def test() -> None:
         api = FakeApi()
         stored = api.put(PATH, objects.jobset(spec={"suspend": False, "replicatedJobs": [], "kept": True}))
         async with api.client() as client:
             scene = Scene(client)
             metadata = stored["metadata"]
-            suspend = model.Suspend("team", "tj", metadata["uid"], metadata["resourceVersion"])
+            note = {"trainyard.dev/ran-as": "digest"}
+            suspend = model.Suspend("team", "tj", metadata["uid"], metadata["resourceVersion"], note)
             await scene.applier.write(KEY, suspend)
             assert api.objects[PATH]["spec"] == {**stored["spec"], "suspend": True}
+            kept = metadata.get("annotations") or {}
+            assert api.objects[PATH]["metadata"]["annotations"] == {**kept, **note}
             assert scene.jobset is not None
             assert scene.jobset.suspend
             with pytest.raises(RetryError, match="is not what was observed"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.core_values import at, stamp, trainjob
+from tests.support.core_values import at, jobset, stamp, trainjob
 from trainyard_operator.core.model import Condition, EventNote, PodEnd
 from trainyard_operator.core.status import attempts
 
@@ -159,6 +159,14 @@ def test_what_the_status_keeps_is_read_back() -> None:
     known = attempts.with_ends((), [end(0, 1)])
     assert attempts.of(trainjob(status={"trainyard": {"attempts": list(known)}})) == known
     assert attempts.of(trainjob()) == ()
+
+
+def test_attempts_of_an_earlier_jobset_are_not_those_of_its_successor() -> None:
+    known = attempts.with_ends((), [end(0, 1), end(1, 5, attempt=1)])
+    job = trainjob(status={"trainyard": {"attempts": list(known)}})
+    assert attempts.of(job, jobset(created=at(1))) == known
+    assert attempts.of(job, jobset(created=at(2))) == known[1:]
+    assert attempts.of(job, jobset(created=at(6))) == ()
 
 
 def test_what_an_earlier_release_counted_from_0_is_counted_from_1() -> None:

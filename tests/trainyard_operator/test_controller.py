@@ -507,6 +507,43 @@ def test_a_change_that_another_part_reads_first_is_carried_out_too() -> None:
     run(test)
 
 
+@pytest.mark.parametrize(
+    ("refusals", "puts", "suspended_by_then"),
+    [
+        pytest.param(1, 3, True, id="of its other content"),
+        pytest.param(2, 2, False, id="of any write, which is not sent again at once"),
+    ],
+)
+def test_a_running_job_is_suspended_whatever_else_is_refused(
+    refusals: int, puts: int, suspended_by_then: bool
+) -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.see_jobset()
+            await s.settle()
+            ran = s.api.objects[JOBSET]["metadata"]["annotations"]["trainyard.dev/rendered"]
+            job = s.api.objects[JOB]
+            s.api.put(JOB, {**job, "spec": {**job["spec"], "suspend": True}})
+            s.see(JOB, "MODIFIED")
+            s.api.requests.clear()
+            for _ in range(refusals):
+                s.api.refuse_next("PUT", "/tj", status(422, "Invalid", "field is immutable"))
+            await s.settle()
+            assert [method for method, _ in s.api.requests].count("PUT") == puts
+            assert s.api.objects[JOBSET]["spec"]["suspend"] is suspended_by_then
+            assert s.conditions() == {"Suspended": "Suspended", "Blocked": "JobSetRejected"}
+
+            s.second = 31.0
+            s.controller.everything()
+            await s.settle()
+            assert s.api.objects[JOBSET]["spec"]["suspend"] is True
+            assert s.api.objects[JOBSET]["metadata"]["annotations"]["trainyard.dev/ran-as"] == ran
+            assert s.conditions() == {"Suspended": "Suspended"}
+
+    run(test)
+
+
 def test_a_runtime_that_admission_reads_first_unblocks_its_jobs() -> None:
     async def test() -> None:
         async with scene(with_runtime=False) as s:
@@ -905,6 +942,45 @@ def test_a_failed_trainjob_says_how_each_attempt_failed_and_each_of_them_is_an_e
     run(test)
 
 
+def test_what_fails_after_somebody_has_deleted_the_jobset_is_told_like_what_failed_before() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.report(ready=1)
+            fails(s, "old", attempt=0, at=5)
+            fails(s, "older", attempt=1, at=6)
+            for s.second in (7.0, 20.0):
+                s.report(ready=1)
+                s.controller.everything()
+                await s.settle()
+            s.api.remove(JOBSET)
+            s.cache.jobsets.remove(KEY)
+            s.controller.everything()
+            await s.settle()
+            metadata = {**s.api.objects[JOBSET]["metadata"], "creationTimestamp": "2026-01-01T00:00:30Z"}
+            s.api.put(JOBSET, {**s.api.objects[JOBSET], "metadata": metadata})
+            s.report(ready=1)
+            await s.settle()
+            fails(s, "new", attempt=0, at=40)
+            for s.second in (60.0, 80.0):
+                s.controller.everything()
+                await s.settle()
+            [attempt] = s.api.objects[JOB]["status"]["trainyard"]["attempts"]
+            assert (attempt["attempt"], attempt["pod"]) == (1, "new")
+            told = [body["message"] for path, body in s.api.objects.items() if "/events/" in path]
+            assert sorted(message.rpartition(": ")[2] for message in told) == [
+                "new broke",
+                "old broke",
+                "older broke",
+            ]
+            written = s.api.writes()
+            s.controller.everything()
+            await s.settle()
+            assert s.api.writes() == written
+
+    run(test)
+
+
 def test_a_job_that_fails_twice_alike_is_stopped_before_it_is_tried_a_third_time() -> None:
     async def test() -> None:
         async with scene() as s:
@@ -1167,6 +1243,29 @@ def test_a_revision_whose_jobset_may_be_on_its_way_is_not_collected_though_there
             s.second += 1
             assert await collector.collect() == 1
             assert chosen not in s.cache.revisions
+
+    run(test)
+
+
+def test_a_revision_that_is_chosen_while_another_one_is_collected_stays() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            made = edited(s, 2, uid=s.api.objects[RUNTIME]["metadata"]["uid"])
+            collector = Collector(s.client, s.cache, namespace="trainyard-system", clock=s.clock, now=s.now)
+            assert await collector.collect() == 0
+            s.second += UNREFERENCED
+
+            def chooses_the_last(request: web.Request) -> bool:
+                if request.method == "DELETE":
+                    s.cache.revisions_used[made[1]] = s.clock()
+                return True
+
+            s.api.accepts = chooses_the_last
+            assert await collector.collect() == 1
+            assert list(s.cache.revisions) == made[1:]
+            assert [path for path in s.api.objects if path.startswith(objects.REVISIONS)] == [
+                f"{objects.REVISIONS}/{made[1]}"
+            ]
 
     run(test)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -213,10 +215,10 @@ def test_gates_of_others_stay_when_it_is_resumed() -> None:
 @pytest.mark.parametrize(
     ("suspend", "reported", "jobset_suspended", "writes"),
     [
-        pytest.param(True, False, False, (DEACTIVATED,), id="a running job is suspended"),
-        pytest.param(True, False, True, (AWAITED,), id="a waiting job is suspended"),
-        pytest.param(True, True, False, (DEACTIVATED,), id="somebody has activated it again"),
-        pytest.param(True, True, True, (), id="it is suspended"),
+        pytest.param(True, False, False, (), id="a running job is suspended, and no status says so yet"),
+        pytest.param(True, False, True, (), id="a waiting job is suspended, and no status says so yet"),
+        pytest.param(True, True, False, (DEACTIVATED,), id="a running job is suspended"),
+        pytest.param(True, True, True, (AWAITED,), id="a waiting job is suspended"),
         pytest.param(False, True, True, (ACTIVATED,), id="it is resumed"),
         pytest.param(False, True, False, (ACTIVATED,), id="it is resumed before Kueue has suspended it"),
         pytest.param(False, False, True, (), id="it waits; perhaps Kueue has deactivated it"),
@@ -230,11 +232,99 @@ def test_a_user_suspends_and_resumes_the_workload(
     assert plan(queued({"suspend": suspend}, status), held).writes == writes
 
 
+RESUMED = {**SUSPENDED, "status": "False", "reason": "Resumed", "message": "TrainJob is resumed"}
+
+
+@pytest.mark.parametrize("condition", [SUSPENDED, RESUMED])
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_job_that_is_resumed_in_the_default_queue_has_no_condition_like_one_that_names_its_queue(
+    condition: Json, waits: bool
+) -> None:
+    held = stored(trainjob(), queue="default", suspend=waits, replicated_jobs_status=(counts(active=1),))
+    job = trainjob({"suspend": False}, {"conditions": [condition], "jobsStatus": []})
+    told = plan(job, held).status
+    assert told is not None
+    assert told["conditions"] == []
+
+
 def test_a_workload_that_was_deactivated_is_activated_though_no_status_has_said_so() -> None:
     held = stored(queued())
     status = {"jobsStatus": []}
     assert plan(queued({"suspend": False}, status), held, deactivated=True).writes == (ACTIVATED,)
     assert plan(queued({"suspend": True}, status), held, deactivated=True).writes == ()
+
+
+def test_the_status_says_that_a_job_is_suspended_before_its_workload_is_deactivated() -> None:
+    status = {"conditions": [{**SUSPENDED, "lastTransitionTime": stamp(10)}]}
+    assert plan(queued({"suspend": True}, {"jobsStatus": []}), stored(queued())) == Plan(
+        status=status, requeue_after=1.0
+    )
+
+
+def test_a_workload_is_deactivated_once_if_nobody_activates_it_again() -> None:
+    held, job = stored(queued()), queued({"suspend": True}, {"conditions": [SUSPENDED], "jobsStatus": []})
+    assert plan(job, held, deactivated=True) == NOTHING
+    assert plan(job, replace(held, suspend=False), deactivated=True).writes == (DEACTIVATED,)
+
+
+def test_a_job_whose_workload_cannot_be_activated_is_activated_later() -> None:
+    """Also by an operator that has started since and does not know that it was deactivated."""
+    resumed = queued({"suspend": False}, {"conditions": [SUSPENDED], "jobsStatus": []})
+    refused = plan(resumed, stored(queued()), rejection=Rejection(Reason.FORBIDDEN, "no", at(9)))
+    assert (refused.writes, refused.requeue_after) == ((), RETRY_SECONDS)
+    assert refused.status is not None
+    standing = refused.status["conditions"]
+    assert [c["type"] for c in standing] == ["Suspended", "Blocked"]
+    assert standing[0] == SUSPENDED
+    again = replace(resumed, status={"conditions": standing, "jobsStatus": []})
+    held = observed(again, stored(queued()), RECORDED, rejection=Rejection(Reason.FORBIDDEN, "no", at(9)))
+    assert reconcile(held, at(30), JOBSETS) == Plan(requeue_after=RETRY_SECONDS)
+    assert reconcile(held, at(39), JOBSETS) == Plan(
+        (ACTIVATED,), {"conditions": []}, requeue_after=RETRY_SECONDS
+    )
+
+
+@dataclass
+class Killed:
+    """A queue with one JobSet, and operators that are killed after some of their writes."""
+
+    job: TrainJob
+    jobset: JobSet
+    deactivated: bool = False
+    """What the operator that runs remembers."""
+    active: bool = True
+
+    def round(self, steps: int) -> None:
+        told = plan(self.job, self.jobset, deactivated=self.deactivated)
+        for write in [*told.writes, told.status][:steps]:
+            if isinstance(write, Activate):
+                self.active, self.deactivated = write.active, not write.active
+                self.jobset = replace(self.jobset, suspend=not write.active)
+            elif write is not None:
+                assert isinstance(write, Mapping)
+                self.job = replace(self.job, status={**self.job.status, **write})
+        if steps < ALL:
+            self.deactivated = False
+
+
+ALL = 99
+
+
+@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize("resumed_after", range(5))
+def test_a_resumed_job_has_an_active_workload_wherever_the_operator_is_killed(
+    waits: bool, resumed_after: int
+) -> None:
+    for crashes in itertools.product((0, 1, ALL), repeat=4):
+        world = Killed(
+            queued({"suspend": True}, {"conditions": [], "jobsStatus": []}), stored(queued(), suspend=waits)
+        )
+        for steps in crashes[:resumed_after]:
+            world.round(steps)
+        world.job = replace(world.job, spec={**world.job.spec, "suspend": False})
+        for steps in (*crashes[resumed_after:], ALL, ALL):
+            world.round(steps)
+        assert (world.active, world.job.status["conditions"]) == (True, []), crashes
 
 
 def test_a_queue_that_a_running_job_has_got_later_does_not_hold_it() -> None:
@@ -250,21 +340,19 @@ def test_a_queue_that_a_running_job_has_got_later_does_not_hold_it() -> None:
 
 def test_suspending_needs_no_runtime() -> None:
     held = stored(queued())
-    seen = observed(queued({"suspend": True}), held, RuntimeProblem.NOT_FOUND)
+    seen = observed(queued({"suspend": True}, {"conditions": [SUSPENDED]}), held, RuntimeProblem.NOT_FOUND)
     assert reconcile(seen, at(10), JOBSETS).writes == (AWAITED,)
 
 
 def test_a_workload_is_awaited_for_a_while_and_only_of_a_jobset_that_waits_in_a_queue() -> None:
     """Where Kueue does not manage the namespace, none ever comes."""
-    job = queued({"suspend": True})
+    job = queued({"suspend": True}, {"conditions": [SUSPENDED], "jobsStatus": []})
     waits, outside = stored(queued()), stored(trainjob())
-    status = {"conditions": [{**SUSPENDED, "lastTransitionTime": stamp(10)}]}
-    assert plan(job, waits, waited=9.9) == Plan((AWAITED,), status)
-    assert plan(job, waits, waited=10.0) == Plan((DEACTIVATED,), status)
-    assert plan(job, outside) == Plan((DEACTIVATED,), status)
-    assert plan(job, replace(waits, suspend=False)) == Plan(
-        (DEACTIVATED,), status, requeue_after=RETRY_SECONDS
-    )
+    assert plan(job, waits, waited=9.9) == Plan((AWAITED,), requeue_after=RETRY_SECONDS)
+    awaited_no_more = Plan((DEACTIVATED,), requeue_after=RETRY_SECONDS)
+    assert plan(job, waits, waited=10.0) == awaited_no_more
+    assert plan(job, outside) == awaited_no_more
+    assert plan(job, replace(waits, suspend=False)) == awaited_no_more
 
 
 # --- what a job is after it has run ------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from trainyard_operator.core.model import (
     RecordRevision,
     Rejection,
     RuntimeProblem,
+    Suspend,
     Update,
 )
 
@@ -192,6 +193,15 @@ CONFLICT = (
 REJECTED = "spec is wrong; correct the runtime or the TrainJob's runtimePatches"
 REJECTION = Rejection(Reason.JOBSET_REJECTED, "spec is wrong", at(5))
 SUSPENDED_JOB = {"suspend": True}
+SUSPENSION = Suspend(
+    "team", "tj", "js-uid", "9", {"trainyard.dev/ran-as": annotations()["trainyard.dev/rendered"]}
+)
+FLUX = runtime({"flux": {}})
+UNSUPPORTED = (
+    "MLPolicyNotSupported",
+    'ClusterTrainingRuntime "rt": spec.mlPolicy.flux is not supported; '
+    "use a runtime with one of: jax, mpi, torch, xgboost",
+)
 DELETE = Delete("jobset.x-k8s.io/v1alpha2", "JobSet", "team", "tj", "js-uid")
 
 
@@ -288,6 +298,40 @@ CASES = [
             writes=(Update(suspended_after(annotations(), suspend=False), "js-uid", "9"),),
             status={"conditions": [resumed(5)]},
         ),
+    ),
+    Case(
+        "suspending a running TrainJob needs no runtime",
+        observed(trainjob(SUSPENDED_JOB), in_sync(), RuntimeProblem.NOT_FOUND),
+        Plan(writes=(SUSPENSION,), status={"conditions": [suspended(5)]}),
+    ),
+    Case(
+        "nor can a refusal of its other content keep it from being suspended",
+        observed(trainjob(SUSPENDED_JOB), in_sync(), RECORDED, rejection=REJECTION),
+        Plan(
+            writes=(SUSPENSION,),
+            status={"conditions": [suspended(5), blocked("JobSetRejected", REJECTED)]},
+            events=(EventNote("Warning", "JobSetRejected", REJECTED),),
+            requeue_after=30.0,
+        ),
+    ),
+    Case(
+        "nor can a runtime from which no JobSet can be built",
+        observed(trainjob(SUSPENDED_JOB, {"conditions": [blocked(*UNSUPPORTED)]}), in_sync(), FLUX),
+        Plan(
+            writes=(SUSPENSION,),
+            status={"conditions": [suspended(5), blocked(*UNSUPPORTED)]},
+            requeue_after=30.0,
+        ),
+    ),
+    Case(
+        "what is suspended and still refused is not suspended again",
+        observed(
+            trainjob(SUSPENDED_JOB, {"conditions": [suspended(1), blocked("JobSetRejected", REJECTED)]}),
+            jobset(suspend=True, annotations=annotations() | SUSPENSION.annotations),
+            RECORDED,
+            rejection=REJECTION,
+        ),
+        Plan(requeue_after=30.0),
     ),
     Case(
         "a suspended pair that agrees is not written again",
@@ -695,11 +739,9 @@ def nested(depth: int) -> object:
 INVALID = [
     (
         "flux is not supported",
-        runtime({"flux": {}}),
+        FLUX,
         {},
-        "MLPolicyNotSupported",
-        'ClusterTrainingRuntime "rt": spec.mlPolicy.flux is not supported; '
-        "use a runtime with one of: jax, mpi, torch, xgboost",
+        *UNSUPPORTED,
     ),
     (
         "a gang scheduler without a plugin is not ignored",

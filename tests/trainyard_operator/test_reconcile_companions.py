@@ -25,6 +25,7 @@ from trainyard_operator.core.model import (
     RecordRevision,
     Rejection,
     RuntimeProblem,
+    Suspend,
     Update,
 )
 from trainyard_operator.core.packed import Packed
@@ -321,6 +322,21 @@ def test_one_that_stays_although_it_is_being_deleted_blocks_and_is_looked_at_les
         events=(EventNote("Warning", "JobSetConflict", message),),
         requeue_after=reconcile.RETRY_SECONDS,
     )
+
+
+@pytest.mark.parametrize(
+    ("companion", "wait"),
+    [
+        pytest.param(LEAVING, reconcile.COLLECT_SECONDS, id="that is being deleted"),
+        pytest.param(
+            replace(LEAVING, deleted=None, owner_uid="x"), reconcile.RETRY_SECONDS, id="of another owner"
+        ),
+    ],
+)
+def test_one_that_is_in_the_way_does_not_keep_a_running_job_from_being_suspended(companion, wait):
+    plan = decide(job=trainjob({"suspend": True}), js=RUNNING, companions=(companion,))
+    suspension = Suspend("team", "tj", "js-uid", "9", {"trainyard.dev/ran-as": "unknown"})
+    assert (plan.writes, plan.requeue_after) == ((suspension,), wait)
 
 
 def test_the_ca_of_the_status_server_reaches_a_suspended_job():

@@ -454,6 +454,29 @@ def test_an_operator_that_may_not_list_events_goes_on_without(caplog: pytest.Log
     assert "team/tj: could not read what blocks it: Forbidden" in caplog.text
 
 
+@pytest.mark.parametrize("path", ["/jobs", "/events"])
+def test_a_list_whose_next_page_has_expired_is_read_again_and_neither_blocks_nor_ends_a_block(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.see_jobset()
+            refuses_pods(s)
+            for s.second in (0.0, 40.0):
+                s.controller.everything()
+                await s.settle()
+            assert s.conditions() == {"Blocked": "PodsRefused"}
+            s.second = 80.0
+            s.api.refuse_next("GET", path, status(410, "Expired", "continue parameter is too old"))
+            s.controller.everything()
+            await s.settle()
+            assert s.conditions() == {"Blocked": "PodsRefused"}
+
+    run(test)
+    assert "team/tj: 410 Expired" in caplog.text
+
+
 def test_a_list_of_events_serves_all_jobsets_of_a_namespace_for_a_while() -> None:
     """If JobSet's controller is down, hundreds ask at a time, and each list reads all Events there are."""
 

@@ -56,7 +56,7 @@ def restarted(times: int = 2, **fields: Any) -> JobSet:
 
 def look(*ends: PodEnd, job: TrainJob | None = None, js: JobSet | None = None, now: datetime = NOW) -> Plan:
     job = job or trainjob(status={"jobsStatus": list(COUNTED)})
-    noted = same_failure.with_progress(job, attempts.with_ends(attempts.of(job), ends))
+    noted = same_failure.with_progress(job, None, attempts.with_ends(attempts.of(job), ends))
     return reconcile(observed(job, js or restarted(), attempts=noted), now)
 
 
@@ -98,7 +98,8 @@ def failed(**fields: Any) -> Observed:
 
 def test_then_its_jobset_is_suspended_and_keeps_its_volumes() -> None:
     plan = reconcile(failed(js=restarted()), at(130))
-    assert plan == Plan(writes=(Suspend("team", "tj", "js-uid", "9"),), requeue_after=RETRY_SECONDS)
+    suspend = Suspend("team", "tj", "js-uid", "9", {"trainyard.dev/ran-as": "unknown"})
+    assert plan == Plan(writes=(suspend,), requeue_after=RETRY_SECONDS)
 
 
 def test_a_queue_gets_its_quota_back() -> None:
@@ -281,20 +282,20 @@ def test_where_a_job_reports_its_progress_both_must_have_come_as_far(
     percentage: int, seconds: float, stopped: bool
 ) -> None:
     job = reported(40, 9 * HOUR)
-    known = same_failure.with_progress(job, attempts.with_ends((), [end(0, 10 * HOUR)]))
+    known = same_failure.with_progress(job, None, attempts.with_ends((), [end(0, 10 * HOUR)]))
     assert known[0]["progress"] == 40
     later = reported(percentage, seconds, *known)
     assert stops(look(end(1, 11 * HOUR), job=later, now=at(11 * HOUR))) is stopped
 
 
 def test_the_progress_of_an_attempt_that_is_noted_stays() -> None:
-    known = same_failure.with_progress(reported(40, 50), attempts.with_ends((), [end(0, 60)]))
-    assert same_failure.with_progress(reported(70, 90, *known), known) == known
+    known = same_failure.with_progress(reported(40, 50), None, attempts.with_ends((), [end(0, 60)]))
+    assert same_failure.with_progress(reported(70, 90, *known), None, known) == known
 
 
 def test_the_first_pod_to_fail_is_told_with_the_progress_of_its_attempt() -> None:
     """Of two pods that failed, the one that was first may be seen later."""
-    known = same_failure.with_progress(reported(40, 50), attempts.with_ends((), [end(0, 60)]))
+    known = same_failure.with_progress(reported(40, 50), None, attempts.with_ends((), [end(0, 60)]))
     earlier = attempts.with_ends(known, [end(0, 55, index=0)])
-    [noted] = same_failure.with_progress(reported(70, 90, *known), earlier)
+    [noted] = same_failure.with_progress(reported(70, 90, *known), None, earlier)
     assert (noted["index"], noted["progress"]) == (0, 40)

@@ -267,7 +267,7 @@ class Observed:
     waited: float = 0.0
     """Seconds for which a queue has held the JobSet back."""
     deactivated: bool = False
-    """Whether its Workload has been deactivated, even if the status does not say so yet."""
+    """Whether its Workload is known to have been deactivated, and has not been activated since."""
     hopeless: Sequence[Cause] | None = None
     """Why that queue will never admit it, empty if it may; None: not looked at, since few plans need it."""
     attempts: Sequence[Json] = ()
@@ -356,12 +356,13 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Suspend:
-    """Suspend the JobSet that was observed with this uid and resourceVersion, and change nothing else."""
+    """Suspend the JobSet that was observed with this uid and resourceVersion, and note what it ran as."""
 
     namespace: str
     name: str
     uid: str
     resource_version: str
+    annotations: Mapping[str, str]
 
 
 Write = Create | Update | Delete | RecordRevision | Activate | Label | Suspend

@@ -24,6 +24,7 @@ from trainyard_kube.client import (
     ApiError,
     Client,
     ConflictError,
+    GoneError,
     NotFoundError,
     Resource,
     RetriableError,
@@ -328,10 +329,12 @@ class Applier:
         path = JOBSETS.path(write.namespace, write.name)
         live = await self._live(key, JOBSETS, path, write.uid, write.resource_version)
         if isinstance(write, model.Suspend):
-            body = {**live, "spec": {**live["spec"], "suspend": True}}
+            part, added = "annotations", write.annotations
+            live = {**live, "spec": {**live["spec"], "suspend": True}}
         else:
-            labels = {**(live["metadata"].get("labels") or {}), **write.labels}
-            body = {**live, "metadata": {**live["metadata"], "labels": labels}}
+            part, added = "labels", write.labels
+        metadata = live["metadata"]
+        body = {**live, "metadata": {**metadata, part: {**(metadata.get(part) or {}), **added}}}
         self._remember(key, JOBSETS, await self._replace(JOBSETS, path, write.name, body))
 
     async def _activate(self, write: model.Activate) -> bool:
@@ -421,8 +424,9 @@ def resource_of(api_version: str, kind: str) -> Resource:
 
 
 def refusal(error: ApiError, resource: Resource, name: str) -> Exception:
-    """The exception for a failed write: `RefusedError` if no retry will change the answer."""
-    if isinstance(error, RetriableError | ConflictError):
+    """The exception for a failed request: `RefusedError` if no retry will change the answer."""
+    # A list whose next page has expired is gone: it is read again from its first page.
+    if isinstance(error, RetriableError | ConflictError | GoneError):
         return error
     title = f"{resource.kind} {name}"
     causes = error.details.get("causes") or ()

@@ -214,9 +214,7 @@ class Controller:
                 done = await self._applier.write(key, write)
             except RefusedError as refusal:
                 refused = True
-                self._remember_refusal(memory, observed, refusal.rejection)
-                # The plan assumed that its writes succeed: plan again without that.
-                plan = self._plan(replace(observed, rejection=refusal.rejection))
+                plan = self._plan_after(memory, observed, write, refusal.rejection)
                 break
             memory.wrote(write, done)
             if not done.changed:
@@ -378,6 +376,16 @@ class Controller:
             return None
         return rejection
 
+    def _plan_after(
+        self, memory: Memory, observed: model.Observed, write: model.Write, rejection: model.Rejection
+    ) -> model.Plan:
+        """The plan after this write was refused: the plan before assumed that its writes succeed."""
+        self._remember_refusal(memory, observed, rejection)
+        plan = self._plan(replace(observed, rejection=rejection))
+        if plan.writes and write not in plan.writes:
+            self._queue.add(Key.of(observed.trainjob))  # something else is to be written in its place
+        return plan
+
     def _remember_refusal(self, memory: Memory, observed: model.Observed, rejection: model.Rejection) -> None:
         self._metrics.reconcile_errors.labels("refused").inc()
         trainjob, before = observed.trainjob, memory.refusal
@@ -396,20 +404,23 @@ class Controller:
         return due
 
     def _attempts(self, trainjob: model.TrainJob, jobset: model.JobSet | None) -> tuple[model.Json, ...]:
-        ends = () if jobset is None or jobset.owner_uid != trainjob.uid else self._pod_ends.of(jobset)
-        noted = attempts.of(trainjob)
+        own = None if jobset is None or jobset.owner_uid != trainjob.uid else jobset
+        ends = () if own is None else self._pod_ends.of(own)
+        noted = attempts.of(trainjob, own)
         if not noted and not ends:  # of most jobs, no attempt fails
             return ()
-        return same_failure.with_progress(trainjob, attempts.with_ends(noted, ends))
+        return same_failure.with_progress(trainjob, own, attempts.with_ends(noted, ends))
 
     def _failures(
         self, memory: Memory, observed: model.Observed, waiting: float | None
     ) -> tuple[model.EventNote, ...]:
         """Events about failed attempts, once each: until the status is written, another may be first."""
-        if waiting is not None or not observed.attempts:
+        jobset = _own(observed)
+        if waiting is not None or not observed.attempts or jobset is None:
             return ()
-        before = memory.attempts | {attempt["attempt"] for attempt in attempts.of(observed.trainjob)}
-        memory.attempts = before | {attempt["attempt"] for attempt in observed.attempts}
+        before = {number for uid, number in memory.attempts if uid == jobset.uid}
+        before |= {attempt["attempt"] for attempt in attempts.of(observed.trainjob, jobset)}
+        memory.attempts = frozenset((jobset.uid, attempt["attempt"]) for attempt in observed.attempts)
         return attempts.notes(before, observed.attempts)
 
     async def _write_status(self, memory: Memory, observed: model.Observed, plan: model.Plan) -> float | None:

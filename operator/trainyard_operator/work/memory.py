@@ -66,8 +66,8 @@ class Memory:
     """The Workload of its JobSet was deactivated, and has not been activated since."""
     milestones: frozenset[str] = frozenset()
     """Those that have been counted."""
-    attempts: frozenset[int] = frozenset()
-    """Those about whose failure there has been an Event."""
+    attempts: frozenset[tuple[str, int]] = frozenset()
+    """Those about whose failure there has been an Event: the uid of the JobSet, and the number."""
     start: Start | None = None
     """What is known of its pods while not all of them are ready."""
     pace: Pace = field(default_factory=Pace)

@@ -259,14 +259,13 @@ class Collector:
             seen.jobset.annotations.get(names.RUNTIME_REVISION_ANNOTATION)
             for seen in self._cache.jobsets.values()
         }
-        referenced = named | used.keys()
         surplus = self._surplus(named)
         deleted = 0
         for revision in list(self._cache.revisions.values()):
             noted = _moment(revision.unreferenced_since) or self._noted.get(revision.name)
             if revision.name in surplus and not self._in_use(revision):
                 deleted += await self._delete(revision)
-            elif revision.name in referenced:
+            elif revision.name in named or revision.name in used:  # it may be chosen while others are deleted
                 self._noted.pop(revision.name, None)
                 if revision.unreferenced_since is not None:
                     await self._note(revision, None)

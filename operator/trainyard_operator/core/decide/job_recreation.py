@@ -30,15 +30,13 @@ from typing import Any
 from trainyard_api import names
 
 from ..build import templates
-from ..model import Delete, Job, JobSet, Json
+from ..model import Delete, Job, JobSet, Json, Suspend
 from . import child_annotations, revisions
 
 
 def over(jobset: JobSet, manifest: Json) -> Json:
     """The manifest to write over the JobSet: stamped, and with a note that it has run, if it ever has."""
-    ran = jobset.annotations.get(names.RAN_AS_ANNOTATION)
-    if not jobset.suspend:
-        ran = child_annotations.digest(jobset.annotations) or "unknown"
+    ran = jobset.annotations.get(names.RAN_AS_ANNOTATION) if jobset.suspend else _runs_as(jobset)
     if ran is None:
         return manifest
     stamp = {names.PLACEMENT_ANNOTATION: _stamp(manifest)}
@@ -49,6 +47,12 @@ def over(jobset: JobSet, manifest: Json) -> Json:
     metadata: Json = manifest["metadata"]
     noted = {**metadata["annotations"], names.RAN_AS_ANNOTATION: ran}
     return {**manifest, "metadata": {**metadata, "annotations": noted}, "spec": spec}
+
+
+def suspension(jobset: JobSet) -> Suspend:
+    """The write that suspends a JobSet that runs, with a note of what it ran as; it needs no runtime."""
+    noted = {names.RAN_AS_ANNOTATION: _runs_as(jobset)}
+    return Suspend(jobset.namespace, jobset.name, jobset.uid, jobset.resource_version, noted)
 
 
 def is_due(jobset: JobSet, manifest: Json) -> bool:
@@ -112,6 +116,10 @@ def _deletion(job: Job) -> Delete:
 
 def _may_go(job: Job) -> bool:
     return job.suspended and job.active == 0 and not job.deleting
+
+
+def _runs_as(jobset: JobSet) -> str:
+    return child_annotations.digest(jobset.annotations) or "unknown"
 
 
 def _stamp(manifest: Json) -> str:

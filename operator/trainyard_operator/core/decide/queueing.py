@@ -143,7 +143,9 @@ def started_at(jobset: JobSet) -> datetime | None:
     return resumed_at(jobset) if suspended else jobset.created
 
 
-def activation(job: TrainJob, jobset: JobSet, *, reported: bool, waited: float) -> Activate | None:
+def activation(
+    job: TrainJob, jobset: JobSet, *, reported: bool, deactivated: bool, waited: float
+) -> Activate | None:
     """The write that activates the JobSet's Workload, or deactivates it if the TrainJob is suspended.
 
     Kueue deactivates Workloads as well, for reasons of its own: one is activated only when its
@@ -153,16 +155,17 @@ def activation(job: TrainJob, jobset: JobSet, *, reported: bool, waited: float) 
     Args:
         job: The TrainJob.
         jobset: Its JobSet, which a queue holds.
-        reported: Whether the TrainJob's status says that it is suspended, or its Workload was deactivated.
+        reported: Whether the TrainJob's status says that it is suspended.
+        deactivated: Whether its Workload is known to have been deactivated.
         waited: Seconds for which the queue has been seen to hold the JobSet back.
     """
     if is_gated(jobset):
         return None
     suspended = job.spec.get("suspend") is True
-    if suspended and not (reported and jobset.suspend):
+    if suspended and not (deactivated and jobset.suspend):
         fresh = bool(jobset.queue) and jobset.suspend and waited < PATIENCE
         return Activate(jobset.namespace, jobset.name, jobset.uid, active=False, awaited=fresh)
-    if reported and not suspended:
+    if (reported or deactivated) and not suspended:
         return Activate(jobset.namespace, jobset.name, jobset.uid, active=True)
     return None
 

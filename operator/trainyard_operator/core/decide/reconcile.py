@@ -4,11 +4,13 @@ Called by the shell with an `Observed` and the time; returns a `Plan`. Which
 event led here does not matter, and neither does how far an earlier plan got:
 every step leaves a state from which the next observation leads on.
 
-Two orders matter against crashes. A deadline is written into the status
+Three orders matter against crashes. A deadline is written into the status
 before the JobSet is deleted, in two rounds, because a TrainJob that is not
-finished and has no JobSet would get a new one. A runtime revision is recorded
-before the JobSet that refers to it is created. (`job_recreation` and
-`refusals` have two more.)
+finished and has no JobSet would get a new one. A suspension is written into
+the status before a Workload is deactivated, because nothing else says that a
+TrainJob that is resumed has to get its Workload activated. A runtime revision
+is recorded before the JobSet that refers to it is created. (`job_recreation`
+and `refusals` have two more.)
 """
 
 from __future__ import annotations
@@ -57,6 +59,9 @@ RETRY_SECONDS: Final = 30.0
 COLLECT_SECONDS: Final = 3.0
 """How long until a pending change is looked at again: companions and Jobs are not watched."""
 
+_REPORTED_SECONDS: Final = 1.0
+"""How long until the status that is to precede a write is written, and the write is due."""
+
 _COLLECT_PATIENCE: Final = timedelta(seconds=60)
 """For how long a companion that is being deleted may well still be there."""
 
@@ -74,6 +79,8 @@ class _Step:
     """Seconds until another look is due, even without an event; None if none is due."""
     needs: Needs | None = None
     """It cannot be decided without this."""
+    stays_suspended: bool = False
+    """It is resumed, but its Workload could not be activated: the status goes on saying that it is to be."""
 
 
 def reconcile(
@@ -99,7 +106,7 @@ def reconcile(
         return _after_the_end(job, jobset, before, now, settings)
 
     after = _mirrored(
-        conditions.without(_suspension(job, before, now, settings), names.BLOCKED), jobset, observed
+        conditions.without(_suspension(job, jobset, before, now, settings), names.BLOCKED), jobset, observed
     )
     if conditions.finished(after):
         return _ending(observed, settings, using, Plan(status=_status(job, after, jobset)))
@@ -123,6 +130,8 @@ def reconcile(
     step = _next_step(observed, now, settings, using)
     if step.needs is not None:
         return Plan(needs=step.needs)
+    if step.stays_suspended:
+        after = conditions.without(_with_suspended(before, now), names.BLOCKED)
     events = step.events
     if step.blocked is not None:
         after = _with_blocked(before, after, step.blocked, now)
@@ -196,7 +205,7 @@ def _after_the_end(
     Its suspension is still reported, as Trainer does: a client that suspends a job that is just ending waits
     for it.
     """
-    after = conditions.without(_suspension(job, before, now, settings), names.BLOCKED)
+    after = conditions.without(_suspension(job, jobset, before, now, settings), names.BLOCKED)
     failed = conditions.find(before, names.FAILED) or {}
     writes: tuple[Write, ...] = ()
     again = None
@@ -217,19 +226,28 @@ def _is_held_by_kueue(job: TrainJob) -> bool:
 
 
 def _suspension(
-    job: TrainJob, before: conditions.Conditions, now: datetime, settings: Settings
+    job: TrainJob,
+    jobset: JobSet | None,
+    before: conditions.Conditions,
+    now: datetime,
+    settings: Settings,
 ) -> conditions.Conditions:
     if _is_suspended(job):
-        at = conditions.timestamp(now)
-        condition = Condition(names.SUSPENDED, "True", "Suspended", "TrainJob is suspended", at)
-        return conditions.with_condition(before, condition)
-    if _is_held_by_kueue(job) and not settings.keeps_resumed and not conditions.finished(before):
+        return _with_suspended(before, now)
+    held = _is_held_by_kueue(job) or queueing.holds(job, jobset, settings)
+    if held and not settings.keeps_resumed and not conditions.finished(before):
         return conditions.without(before, names.SUSPENDED)
     if conditions.is_true(before, names.SUSPENDED):
         at = conditions.timestamp(now)
         condition = Condition(names.SUSPENDED, "False", "Resumed", "TrainJob is resumed", at)
         return conditions.with_condition(before, condition)
     return before
+
+
+def _with_suspended(before: conditions.Conditions, now: datetime) -> conditions.Conditions:
+    at = conditions.timestamp(now)
+    condition = Condition(names.SUSPENDED, "True", "Suspended", "TrainJob is suspended", at)
+    return conditions.with_condition(before, condition)
 
 
 def _mirrored(
@@ -338,26 +356,50 @@ def _next_step(observed: Observed, now: datetime, settings: Settings, using: Fra
     queued = queueing.holds(job, jobset, settings)
     if queued and jobset is not None:
         # Also of one that still runs: Kueue may not have suspended it before it is resumed.
-        reported = observed.deactivated or conditions.is_true(conditions.of(job.status), names.SUSPENDED)
-        activation = queueing.activation(job, jobset, reported=reported, waited=observed.waited)
-        if activation is not None:
-            # If it runs without a Workload, it runs on, and nothing else leads here again.
-            wait = RETRY_SECONDS if _is_suspended(job) and not jobset.suspend else None
-            return _unless_rejected(_Step(writes=(activation,), wait=wait), observed, now)
+        step = _activation_step(observed, jobset, now)
+        if step is not None:
+            return step
     if jobset is not None and _runs(observed):
         return _running_step(observed, jobset, now, settings)
     if queued and jobset is not None and not jobset.suspend:
         return _Step()  # Kueue is about to suspend it.
     if isinstance(observed.runtime, RuntimeProblem):
-        # A JobSet that is already suspended or resumed as wanted needs no runtime now.
+        # A JobSet that is suspended or resumed as wanted needs no runtime now, nor does its suspension.
         if jobset is not None and _suspended_as_wanted(job, jobset, queued=queued):
             return _Step()
+        if jobset is not None and not jobset.suspend:
+            return _unless_rejected(_Step(writes=(job_recreation.suspension(jobset),)), observed, now)
         return _Step(blocked=causes.runtime_missing(job, observed.runtimes))
     step = _children_step(observed, observed.runtime, now, settings, using, queued=queued)
     step = _unless_rejected(step, observed, now)
     if queued and jobset is not None and step == _Step() and queueing.waits(job, jobset):
         return _waiting_step(observed)
-    return replace(step, events=causes.other_content(observed)) if step.writes else step
+    if step.writes:
+        return replace(step, events=causes.other_content(observed))
+    if jobset is not None and not jobset.suspend and step.needs is None:
+        # It is to be suspended. What keeps it from its desired content must not let its pods run on.
+        return replace(step, writes=(job_recreation.suspension(jobset),))
+    return step
+
+
+def _activation_step(observed: Observed, jobset: JobSet, now: datetime) -> _Step | None:
+    """The write to its Workload, if one is due.
+
+    The status says that it is suspended before its Workload is deactivated, and until that is activated:
+    nothing else tells an operator that has just started to activate it.
+    """
+    job = observed.trainjob
+    reported = conditions.is_true(conditions.of(job.status), names.SUSPENDED)
+    activation = queueing.activation(
+        job, jobset, reported=reported, deactivated=observed.deactivated, waited=observed.waited
+    )
+    if activation is None:
+        return None
+    # If the Workload is as it should be, nothing is written, and nothing else leads here again.
+    step = _unless_rejected(_Step(writes=(activation,), wait=RETRY_SECONDS), observed, now)
+    if step.blocked is not None:
+        return replace(step, stays_suspended=activation.active)
+    return step if reported or activation.active else _Step(wait=_REPORTED_SECONDS)
 
 
 def _waiting_step(observed: Observed) -> _Step:

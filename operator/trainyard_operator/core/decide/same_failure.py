@@ -28,7 +28,7 @@ from ..build import retries
 from ..build.info import Settings
 from ..model import Activate, Cause, JobSet, Json, Suspend, TrainJob
 from ..status import attempts, conditions, termination_message
-from . import causes, queueing
+from . import causes, job_recreation, queueing
 
 LATELY: Final = timedelta(minutes=5)
 """An attempt that has run for longer since the failure is let be: it may succeed."""
@@ -91,17 +91,18 @@ def stop(job: TrainJob, jobset: JobSet, settings: Settings) -> tuple[Activate | 
         return ()
     if queueing.holds(job, jobset, settings):
         return (Activate(jobset.namespace, jobset.name, jobset.uid, active=False),)
-    return (Suspend(jobset.namespace, jobset.name, jobset.uid, jobset.resource_version),)
+    return (job_recreation.suspension(jobset),)
 
 
-def with_progress(job: TrainJob, noted: Sequence[Json]) -> tuple[Json, ...]:
+def with_progress(job: TrainJob, jobset: JobSet | None, noted: Sequence[Json]) -> tuple[Json, ...]:
     """The attempts, with the progress that the job had reported in the last one, if that is new.
 
     Args:
         job: The TrainJob, whose status says what it has reported.
+        jobset: Its own JobSet; None: it has none.
         noted: How its attempts failed.
     """
-    percentages = {attempt["attempt"]: attempt.get("progress") for attempt in attempts.of(job)}
+    percentages = {attempt["attempt"]: attempt.get("progress") for attempt in attempts.of(job, jobset)}
     result = []
     for position, attempt in enumerate(noted):
         progress = percentages.get(attempt["attempt"])

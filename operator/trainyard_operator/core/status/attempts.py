@@ -16,7 +16,7 @@ from typing import Any, Final
 from trainyard_api import names
 from trainyard_api.reasons import Reason
 
-from ..model import Condition, EventNote, Json, PodEnd, TrainJob
+from ..model import Condition, EventNote, JobSet, Json, PodEnd, TrainJob
 from . import conditions, termination_message
 
 KEPT: Final = 8
@@ -41,10 +41,16 @@ NO_FAILURE: Final = {
 """The reasons for which a pod ends that are no failure of the job, and what to say of the pod."""
 
 
-def of(job: TrainJob) -> tuple[Json, ...]:
-    """The attempts that the TrainJob's status keeps, in their order."""
+def of(job: TrainJob, jobset: JobSet | None = None) -> tuple[Json, ...]:
+    """The attempts that the TrainJob's status keeps, in their order.
+
+    Given its JobSet, without those of an earlier one, which somebody has deleted: their numbers come again.
+    """
     noted = (job.status.get(names.STATUS_FIELD) or {}).get("attempts")
-    return counted(noted) if noted else ()
+    if not noted:
+        return ()
+    since = None if jobset is None else jobset.created
+    return tuple(attempt for attempt in counted(noted) if since is None or _failed_at(attempt) >= since)
 
 
 def counted(noted: Sequence[Json]) -> tuple[Json, ...]:
