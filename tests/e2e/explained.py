@@ -319,7 +319,7 @@ CASES = (
         r"StartError",
         POD,
         r"container node: .*no-such-command.*",
-        r"correct the command, the working directory or the mounts of container node",
+        r"correct the command, the working directory or the mounts of container node\. .*",
         trainjob={
             **trainjob(),
             "spec": {**trainjob()["spec"], "trainer": {"numNodes": 1, "command": ["no-such-command"]}},
@@ -361,7 +361,7 @@ CASES = (
         r'"reason": "Evicted"',
         POD,
         r'node \S+: Usage of EmptyDir volume "v" exceeds the limit "1Mi"\. ?',
-        r"write less to the pod's own disk, write to a volume instead, or request more .*",
+        r"if the message names memory, .*\. Otherwise, write less to the pod's own disk, .*",
         trainjob=trainjob("head -c 8000000 /dev/zero > /v/full; sleep 600"),
         runtime=runtime(*volume(emptyDir={"sizeLimit": "1Mi"})),
     ),
