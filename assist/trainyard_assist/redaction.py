@@ -44,6 +44,9 @@ _FLAG: Final = re.compile(rf"{_OPTION}\Z")
 _PRIVATE_KEY: Final = re.compile(
     rf"{secret_forms.PRIVATE_KEY}(?s:.{{0,16384}}?-----END [A-Z ]{{0,40}}PRIVATE KEY-----|.{{0,16384}})"
 )
+_OF_KEYS: Final = "PRIVATE KEY-----"
+"""What the first and the last line of each private key end with."""
+_BASE64: Final = re.compile(r"\s?[A-Za-z0-9+/=]{1,100}\s?")
 _LINE: Final = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -74,9 +77,23 @@ _HINTS: Final = (
 
 def text(of: str) -> str:
     """The text, of any number of lines, without what looks like a secret."""
-    if "PRIVATE KEY-----" in of:
-        of = _PRIVATE_KEY.sub(REMOVED, of)
-    return "\n".join(map(_line, of.split("\n")))
+    if _OF_KEYS not in of:
+        return "\n".join(map(_line, of.split("\n")))
+    lines = _PRIVATE_KEY.sub(REMOVED, of).split("\n")
+    return "\n".join(map(_line, _without_ends(lines)))
+
+
+def _without_ends(lines: list[str]) -> list[str]:
+    """The lines, less the end of a private key whose beginning is not among them."""
+    for number, line in enumerate(lines):
+        if "-----END " not in line or _OF_KEYS not in line:
+            continue
+        lines[number] = REMOVED
+        before = number - 1
+        while before >= 0 and _BASE64.fullmatch(lines[before]):
+            lines[before] = REMOVED
+            before -= 1
+    return lines
 
 
 def value(of: JsonValue) -> JsonValue:
@@ -121,7 +138,13 @@ def _annotations(of: Mapping[str, JsonValue], depth: int) -> JsonValue:
 
 
 def _list(of: list[JsonValue], depth: int) -> JsonValue:
-    """The items; of a command line what follows a flag such as `--token` is removed."""
+    """The items; of a command line what follows a flag such as `--token` is removed.
+
+    Items without line breaks may be the lines of a log, and a private key is in several of them.
+    """
+    lines = [item for item in of if isinstance(item, str) and "\n" not in item]
+    if len(lines) == len(of) and any(_OF_KEYS in line for line in lines):
+        of = [*text("\n".join(lines)).split("\n")]
     before = [None, *of]
     return [
         REMOVED

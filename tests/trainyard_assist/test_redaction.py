@@ -70,6 +70,14 @@ def test_a_private_key_is_removed_over_all_of_its_lines() -> None:
     key = f"a\n-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n{SECRET}\n-----END RSA PRIVATE KEY-----\nb"
     assert redaction.text(key) == "a\n(removed)\nb"
     assert SECRET not in redaction.text(key.partition("-----END")[0])
+    assert redaction.value({"lines": key.split("\n")}) == {"lines": ["a", "(removed)", "b"]}
+
+
+def test_of_a_private_key_that_begins_before_the_text_the_end_is_removed() -> None:
+    lines = ["a", "9f8QkX0+/=", f"{'x' * 64}\r", "-----END PRIVATE KEY-----", "b"]
+    shown = ["a", "(removed)", "(removed)", "(removed)", "b"]
+    assert redaction.text("\n".join(["of that", *lines])).split("\n") == ["of that", "(removed)", *shown[1:]]
+    assert redaction.value({"log": ["of that", *lines]}) == {"log": ["of that", "(removed)", *shown[1:]]}
 
 
 def test_an_object_loses_what_repeats_it_and_the_values_of_secret_names() -> None:

@@ -266,6 +266,12 @@ def test_files_are_counted(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         unpacked(here / "m", FOLDER, *(Member(f"m/{number}", Kind.FILE) for number in range(3)))
 
 
+def test_folders_above_files_count_as_files(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "MOST", 3)
+    with pytest.raises(UserError, match=r"^there are more than 3 files"):
+        unpacked(here / "m", *(Member(f"m/{name}/x", Kind.FILE) for name in ("a/b/c", "d")))
+
+
 # --- to a rank ----------------------------------------------------------------------
 
 

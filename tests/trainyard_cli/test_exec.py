@@ -109,7 +109,8 @@ def test_the_rank_that_is_named_runs_it_and_else_the_first(tmp_path: Path) -> No
 
 def test_of_the_pods_of_a_rank_the_one_that_runs_is_meant(tmp_path: Path) -> None:
     api = Containers(tmp_path, nodes=0)
-    api.node(0, {"terminated": {"exitCode": 1}}, phase="Failed", name="tj-a")
+    for number in range(9):
+        api.node(0, {"terminated": {"exitCode": 1}}, phase="Failed", name=f"tj-a{number}")
     api.node(0, name="tj-b")
     assert executed(api, "true") == (0, b"", b"")
     assert api.requests[-1] == ("GET", f"{PODS}/tj-b/exec")

@@ -65,6 +65,19 @@ def test_what_cannot_be_asked(clone: Path, stack: str, since: str, words: str) -
     assert answer(stack, since) == (2, "", f"{words}\n")
 
 
+def test_a_clone_without_the_common_history_says_how_to_get_it(clone: Path) -> None:
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.com"]
+    for words in (("branch", "before"), ("checkout", "--quiet", "--orphan", "other")):
+        subprocess.run([*git, *words], check=True)
+    subprocess.run([*git, "commit", "--quiet", "--all", "--message", "other"], check=True)
+    assert answer("sandbox", "before") == (
+        2,
+        "",
+        "before and this branch have no commit in common, as in a clone without its whole history: fetch "
+        "that (git fetch --unshallow; for actions/checkout, fetch-depth: 0)\n",
+    )
+
+
 def test_a_change_asks_the_cluster_and_says_so_if_it_cannot(clone: Path) -> None:
     path = clone / "runtimes" / "plain" / "plain.yaml"
     path.unlink()

@@ -825,6 +825,16 @@ def test_requirements_of_the_folder_are_installed_before_the_command(run: Answer
     assert run(api, "python", "-m", "other", copied="model", yes=True, name="copy")[0] == 0
     copy = api.objects[f"{JOBS}/copy"]["spec"]["trainer"]["command"]
     assert copy == [*installed[:-1], "other"]
+    again = {"copied": "model", "yes": True, "workspace": "."}
+    assert run(api, **again) == (
+        2,
+        "",
+        "TrainJob model installs the requirements of lists/more.txt: name a file with them in the new folder "
+        "with --requirements, or send the command with `trainyard run`\n",
+    )
+    assert run(api, **again, requirements="lists/more.txt", name="moved")[0] == 0
+    moved = api.objects[f"{JOBS}/moved"]["spec"]["trainer"]["command"]
+    assert moved == installed
 
 
 @pytest.mark.parametrize(

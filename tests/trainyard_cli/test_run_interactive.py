@@ -3,6 +3,7 @@
 import asyncio
 import io
 import os
+import signal
 import subprocess
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +18,9 @@ from tests.support.pod_logs import TRAINJOB
 from trainyard_api.errors import UserError
 from trainyard_assist.run import interactive
 from trainyard_assist.run.interactive import Waiting
+from trainyard_cli import interrupts
 from trainyard_cli.commands import attach
+from trainyard_cli.commands import exec as execution
 from trainyard_cli.commands import run_interactive as command
 from trainyard_cli.commands.run_interactive import Shell
 from trainyard_kube.credentials import Credentials
@@ -134,6 +137,37 @@ def test_a_pipe_that_closes_before_the_shell_cancels_the_job(
     with pytest.raises(BrokenPipeError):
         opened(desk, Shell())
     assert not desk.is_there
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_pipe_that_closes_during_the_shell_cancels_the_job_unless_it_is_kept(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, keep: bool
+) -> None:
+    def closed(*_: Any, **__: Any) -> int:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(execution, "run", closed)
+    with pytest.raises(BrokenPipeError):
+        opened(desk, Shell(SAYS, Waiting(keep=keep)))
+    assert desk.is_there is keep
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_who_closes_the_terminal_cancels_like_ctrl_c(number: signal.Signals) -> None:
+    @interrupts.like_ctrl_c()
+    def waits() -> str:
+        async def forever() -> None:
+            asyncio.get_running_loop().call_later(0.05, os.kill, os.getpid(), number)
+            await asyncio.Event().wait()
+
+        try:
+            asyncio.run(forever())
+        except KeyboardInterrupt:
+            return "cancelled"
+        raise AssertionError
+
+    assert waits() == "cancelled"
+    assert signal.getsignal(number) is signal.SIG_DFL
 
 
 def test_a_job_that_cannot_be_cancelled_says_how_to_end_it(desk: Desk) -> None:

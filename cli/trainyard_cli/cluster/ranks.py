@@ -25,7 +25,7 @@ from .observe import in_time
 FIRST: Final = "0"
 """The rank that is meant where none is named."""
 _MOST: Final = 8
-"""Pods that are looked at: those of earlier attempts may still be there."""
+"""Pods that are looked at, first those that run: those of earlier attempts may still be there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +141,14 @@ def _created(pod: tuple[Source, _Pod]) -> str:
     return pod[1].metadata.creation_timestamp
 
 
+def _has_ended(source: Source) -> bool:
+    return source.pod.ended
+
+
 async def _live(
     client: Client, namespace: str, sources: Iterable[Source]
 ) -> AsyncGenerator[tuple[Source, _Pod]]:
-    for source in list(sources)[:_MOST]:
+    for source in sorted(sources, key=_has_ended)[:_MOST]:
         try:
             live = await in_time(client.get(PODS.path(namespace, source.pod.name)))
             yield source, msgspec.convert(live, _Pod)

@@ -217,7 +217,19 @@ async def _copied(client: Client, namespace: str, job: str) -> Json:
 async def _packed(
     client: Client, request: Request, copied: Json | None
 ) -> tuple[Packed | None, tuple[str, ...]]:
-    """The folder that travels with it, else that of what it copies; and what to say of it."""
+    """The folder that travels with it, else that of what it copies; and what to say of it.
+
+    Raises:
+        UserError: The copy would lack the requirements that are installed for what it copies.
+    """
+    installed = read.texts(copied, "metadata", "annotations").get(names.REQUIREMENTS_ANNOTATION)
+    if installed and request.packed is not None and not request.packed.requirements:
+        raise UserError(
+            clean(
+                f"TrainJob {request.copied} installs the requirements of {installed}: name a file with them "
+                "in the new folder with --requirements, or send the command with `trainyard run`"
+            )
+        )
     if request.packed is not None or copied is None or request.settings.workspace is not None:
         return request.packed, request.remarks
     packed = await workspace.fetch(client, request.namespace, copied)

@@ -21,6 +21,7 @@ from trainyard_assist.stops import Outcome, Seen
 from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials
 
+from .. import interrupts
 from ..cluster import connection, stops
 from ..cluster.attach import States
 from ..cluster.logs import Wanted
@@ -76,6 +77,7 @@ class UntilReady(Printer):
                 raise ReadyError(str(source.place))
 
 
+@interrupts.like_ctrl_c()
 def open_shell(
     credentials: Credentials,
     trainjob: Json,
@@ -140,6 +142,11 @@ def open_shell(
         raise UserError(f"{error}\n{goes_on}") from error
     except UserError:
         say(cancelled(credentials, trainjob))
+        raise
+    except OSError:  # nobody reads its output any more, or there is no room for it
+        answer = goes_on if shell.waiting.keep else cancelled(credentials, trainjob)
+        with suppress(OSError):
+            say(answer)
         raise
     say(goes_on if shell.waiting.keep else cancelled(credentials, trainjob))
     return code

@@ -17,6 +17,7 @@ from trainyard_assist.workspace import Packed, WorkspaceError
 from trainyard_kube.client import ApiError, Client
 from trainyard_kube.credentials import Credentials
 
+from .. import interrupts
 from ..cluster import connection, ranks, workspace
 from ..cluster import run as cluster
 from ..cluster.attach import States
@@ -24,6 +25,7 @@ from ..cluster.logs import Wanted
 from . import attach, run_interactive
 
 
+@interrupts.like_ctrl_c()
 def bring(credentials: Credentials, carrier: Json, packed: Packed, *, err: TextIO) -> None:
     """Bring the folder onto its claim. Whatever ends it: nothing is left running, or is said to be.
 

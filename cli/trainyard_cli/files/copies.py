@@ -202,7 +202,8 @@ class Unpacking:
         parts = below(member.name, self._base)
         self._members += 1
         self._expected += member.size
-        if self._members > MOST:
+        # Also folders that no member is: a path of one brings all that are above it.
+        if self._members > MOST or len(self.folders) > MOST:
             raise UserError(f"there are more than {MOST} files: pack them in the pod, and copy the archive")
         if self._expected > self._most_bytes:
             raise UserError(clean(f"more than {size(self._most_bytes)}, with {member.name}: see --max-size"))

@@ -52,7 +52,8 @@ def changed(files: Sequence[Path], since: str) -> tuple[Path, ...]:
 
 def touched(files: Sequence[Path], since: str) -> tuple[Path, ...]:
     """As `changed`, whatever else has changed."""
-    paths = {root() / name for name in changes(since)}
+    top = root()
+    paths = {top / name for name in changes(since)}
     return tuple(file for file in files if file.resolve() in paths)
 
 
@@ -104,7 +105,15 @@ def left(since: str) -> str:
     """The commit where this branch left `since`; raises `GitError` if git cannot tell."""
     if since.startswith("-"):
         raise GitError(f"--since {since}: must name a commit, a branch or a tag")
-    return _git("-C", str(root()), "merge-base", since, "HEAD").strip()
+    try:
+        return _git("-C", str(root()), "merge-base", since, "HEAD").strip()
+    except GitError as error:
+        if not isinstance(error.__cause__, subprocess.CalledProcessError) or error.__cause__.stderr:
+            raise
+        raise GitError(
+            f"{since} and this branch have no commit in common, as in a clone without its whole history: "
+            "fetch that (git fetch --unshallow; for actions/checkout, fetch-depth: 0)"
+        ) from error
 
 
 def root() -> Path:
