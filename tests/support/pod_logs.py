@@ -9,7 +9,7 @@ from an end.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,6 +64,8 @@ class PodLogs(FakeApi):
         self.cuts = list(cuts)
         self.requests_for_logs: list[dict[str, str]] = []
         self.ranks: list[Rank] = []
+        self.on_log: Callable[[], object] = lambda: None
+        """Called before a request for a log is answered."""
         self._now = 0
         self._changed = asyncio.Event()
         self.state("Running")
@@ -96,13 +98,17 @@ class PodLogs(FakeApi):
         self.ranks[rank].runs.append(Run())
         self._shows(rank)
 
-    def is_replaced(self, rank: int) -> None:
-        """Its pod is deleted, and another takes its place."""
+    def is_replaced(self, rank: int, *, runs: int = 1) -> None:
+        """Its pod is deleted, and another takes its place: seen after so many runs of its container."""
         self._next(rank)
         old = self.ranks[rank]
         self.remove(f"{PODS}/{old.pod}")
         name, _, number = old.pod.rpartition("-")
         self.ranks[rank] = Rank(f"{name}-{int(number) + 1}", [Run()], old.printed, old.before)
+        for run in range(runs - 1):
+            self.prints(rank, f"run {run}")
+            self._next(rank)
+            self.ranks[rank].runs.append(Run())
         self._shows(rank)
 
     def ends(self, state: str = "Complete", **further: Any) -> None:
@@ -157,6 +163,7 @@ class PodLogs(FakeApi):
             return await super()._get(request, body)
         name, query = request.path.split("/")[-2], dict(request.query)
         self.requests_for_logs.append({"pod": name, **query})
+        self.on_log()
         runs = next((rank.runs for rank in self.ranks if rank.pod == name), None)
         if runs is None:
             return web.json_response(status(404, "NotFound", name=name), status=404)

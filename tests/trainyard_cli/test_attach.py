@@ -188,6 +188,60 @@ def test_a_container_that_restarts_twice_before_it_is_looked_at_again_loses_no_l
     assert out == "".join(f"0 | begins {run}\n0 | last words {run}\n" for run in range(3))
 
 
+def test_a_container_that_has_restarted_before_anybody_attaches_begins_with_the_run_before() -> None:
+    api = PodLogs()
+    api.prints(0, "run 0 begins")
+    api.prints(0, "run 0 ends")
+    api.restarts(0)
+    api.prints(0, "run 1 begins")
+
+    async def scene(terminal: Terminal) -> None:
+        await terminal.shows(0, 3)
+        api.prints(0, "run 1 ends")
+        api.restarts(0)
+        api.prints(0, "run 2")
+        await terminal.shows(0, 5)
+        api.ends()
+
+    code, out, _ = attached(api, scene)
+    lines = ["run 0 begins", "run 0 ends", "run 1 begins", "run 1 ends", "run 2"]
+    assert (code, out) == (0, "".join(f"0 | {line}\n" for line in lines))
+
+
+def test_a_container_that_restarts_between_the_look_at_it_and_its_log_loses_and_doubles_no_line() -> None:
+    api = PodLogs()
+    api.prints(0, "run 0")
+    api.restarts(0)
+    api.prints(0, "run 1")
+
+    def restart() -> None:
+        api.on_log = lambda: None
+        api.restarts(0)
+        api.prints(0, "run 2")
+
+    api.on_log = restart
+
+    async def scene(terminal: Terminal) -> None:
+        await terminal.shows(0, 2)
+        api.ends()
+
+    assert attached(api, scene)[1] == "0 | run 1\n0 | run 2\n"
+
+
+def test_a_new_pod_that_has_restarted_before_it_is_seen_begins_with_its_first_run() -> None:
+    api = PodLogs()
+
+    async def scene(terminal: Terminal) -> None:
+        api.prints(0, "first pod")
+        await terminal.shows(0, 1)
+        api.is_replaced(0, runs=2)
+        api.prints(0, "run 1")
+        await terminal.shows(0, 3)
+        api.ends()
+
+    assert attached(api, scene)[1] == "0 | first pod\n0 | run 0\n0 | run 1\n"
+
+
 def test_last_words_of_a_run_are_printed_before_the_next_run_says_anything() -> None:
     api = PodLogs(cuts=[Cut(1000), Cut(60)])
     api.prints(0, "begins")

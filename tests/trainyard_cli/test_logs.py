@@ -440,7 +440,7 @@ def test_many_lines_of_many_ranks_are_put_in_order_a_piece_of_each_at_a_time() -
     longest = [0]
 
     class Piecewise(Logs):
-        async def _read(self, source: Source, *, previous: bool, goes_on: bool) -> Any:
+        async def _read(self, source: Source, *, goes_on: bool) -> Any:
             text = texts[source.pod.place.index]
             for at in range(0, len(text), 16_384):
                 yield source.log.feed(text[at : at + 16_384])

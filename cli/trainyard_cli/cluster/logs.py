@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from operator import itemgetter
 from typing import Any, Final
@@ -97,6 +97,8 @@ class Wanted:
     """Lines of each; None: all."""
     previous: bool = False
     """Whether to read the logs of the previous containers."""
+    earlier: bool = False
+    """Whether to read the logs of the previous containers before the logs of those that run."""
 
 
 _Piece = tuple[Source, list[Line]] | Exception | None
@@ -228,9 +230,7 @@ class Logs:
             sources: Whose.
             goes_on: Whether the logs are followed then: a line that is not complete yet is left for that.
         """
-        readers = {
-            source: self._read(source, previous=self._wanted.previous, goes_on=goes_on) for source in sources
-        }
+        readers = {source: self._read(source, goes_on=goes_on) for source in sources}
         pending: dict[Source, list[Line]] = {source: [] for source in sources}
         still_read = dict.fromkeys(sources)
         try:
@@ -382,10 +382,25 @@ class Logs:
 
     # --- logs -------------------------------------------------------------------
 
-    async def _read(
+    async def _read(self, source: Source, *, goes_on: bool) -> AsyncGenerator[list[Line], None]:
+        """The log so far, in pieces; if there is none, `source.unread` has the reason."""
+        if self._wanted.earlier and source.pod.restarts:
+            async with aclosing(self._read_once(source, previous=True, goes_on=False)) as pieces:
+                async for lines in pieces:
+                    yield lines
+            source.error = None  # of a log that is no longer kept
+            if goes_on and await self._has_restarted(source):
+                return  # `follow` continues after the run that was read
+            source.log = self._source(source.pod).log
+        async with aclosing(
+            self._read_once(source, previous=self._wanted.previous, goes_on=goes_on)
+        ) as pieces:
+            async for lines in pieces:
+                yield lines
+
+    async def _read_once(
         self, source: Source, *, previous: bool, goes_on: bool
     ) -> AsyncGenerator[list[Line], None]:
-        """The log so far, in pieces; if there is none, `source.unread` has the reason."""
         for attempt in range(_TRIES):
             tail = self._wanted.tail if attempt == 0 else None
             try:
@@ -453,7 +468,9 @@ class Logs:
                 is_gone = trainjob.done() and self.row is None  # new pods are those of another of its name
                 for pod in self._pods.values():
                     if pod.uid not in reading and self._is_wanted(pod) and not is_gone:
-                        source = self._followed.setdefault(pod.uid, self._source(pod, is_new=True))
+                        # It may have restarted before it was seen: what its first run printed comes first.
+                        unseen = replace(pod, restarts=0)
+                        source = self._followed.setdefault(pod.uid, self._source(unseen, is_new=True))
                         reading[pod.uid] = asyncio.create_task(read(source))
                         reading[pod.uid].add_done_callback(self._ring)
                 for task in (trainjob, pods, *reading.values()):

@@ -11,6 +11,7 @@ import asyncio
 import shlex
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from typing import Annotated, Final, TextIO
 
 import typer
@@ -168,6 +169,7 @@ async def follow(
         ApiError: The cluster could not be queried.
     """
     async with connection.client(credentials, "attach", limit=MOST + OTHERS) as client:
+        wanted = replace(wanted, earlier=True)
         logs = Logs(client, namespace, job, wanted, changed=states.heard, unanswered=states.unanswered)
         trainjob = await logs.trainjob()
         row = jobs.row(trainjob)
