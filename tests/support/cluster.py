@@ -324,8 +324,16 @@ def emptied(cluster: Cluster) -> Iterator[Cluster]:
     try:
         yield cluster
     finally:
-        cluster.kubectl("delete", "trainjobs", "--all", "--cascade=foreground", "--wait")
-        eventually("its pods are gone", lambda: cluster.list("pods") == [])
+        cluster.kubectl("delete", "trainjobs", "--all", "--cascade=foreground", "--wait=false")
+        eventually("its TrainJobs and pods are gone", lambda: _is_empty(cluster), within=STARTED)
+
+
+def _is_empty(cluster: Cluster) -> bool:
+    """Whether nothing is left; pods that are have a second to end, for some hear no SIGTERM."""
+    if cluster.list("pods"):
+        cluster.kubectl("delete", "pods", "--all", "--grace-period=1", "--wait=false")
+        return False
+    return cluster.list("trainjobs") == []
 
 
 def runtime(
