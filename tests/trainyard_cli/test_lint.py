@@ -551,6 +551,8 @@ def test_what_a_stack_puts_into_a_runtime_of_the_catalog_is_told_at_the_stacks_l
         ],
     )
     assert answer(catalog)[0] == 0
+    results = json.loads(answer(catalog, stack="mine", style=Format.SARIF)[1])["runs"][0]["results"]
+    assert [result["ruleId"] for result in results] == ["image-tag", "image-digest", "resource-bounds"]
 
 
 def test_fix_writes_no_tolerations_for_a_pool_without_quota(catalog: Path):

@@ -235,7 +235,7 @@ def _sarif_result(entry: Entry, root: Path) -> dict[str, Any]:
     uri = quote(_relative(entry.source, root))
     result: dict[str, Any] = {
         "ruleId": violation.rule.id,
-        "ruleIndex": rules.ALL.index(violation.rule),
+        "ruleIndex": list(rules.BY_ID).index(violation.rule.id),  # a stack has words of its own for one
         "level": "error" if violation.refuses or violation.exemption else "warning",
         "message": {"text": f"{violation.message}. {violation.rule.remedy}"},
         "locations": [
