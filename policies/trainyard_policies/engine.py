@@ -20,13 +20,12 @@ from .exceptions import Exemption
 from .manifest import Manifest, Workload
 from .parameters import Parameters
 from .rule import MOST, About, Finding, Level, Rule, StackRule
-from .rules import exception_due, exception_form, exception_unused, well_formed
+from .rules import exception_due, exception_form, well_formed
 from .settings import DEFAULT, Policies
 from .shapes import check as shapes
 from .subject import Subject
 
 MORE: Final = Finding(FieldPath(), f"finds more than the {MOST} reported places")
-_OF_EXCEPTIONS: Final = (exception_form.RULE, exception_due.RULE, exception_unused.RULE)
 
 Said = tuple[str, str, str]
 """A finding without its consequences: rule, field and sentence."""
@@ -101,7 +100,7 @@ def check(
     enabled = [rule for rule in only if policies.level(rule, target) is not Level.DISABLED]
     for rule in enabled:
         findings = _findings(rule, workload, policies.parameters)
-        if rule in _OF_EXCEPTIONS:
+        if rule.id in exceptions.RULES:
             findings = _about_exceptions(
                 rule,
                 workload,

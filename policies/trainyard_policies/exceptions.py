@@ -19,10 +19,13 @@ from trainyard_api.json_reader import shown
 from . import rules
 from .manifest import Manifest
 from .rule import Finding
+from .rules import exception_due, exception_form, exception_unused
 
 PREFIX: Final = "policy.trainyard.dev/"
 SOON: Final = timedelta(days=60)
 
+RULES: Final = frozenset(rule.RULE.id for rule in (exception_form, exception_due, exception_unused))
+"""The rules about exceptions, from which there is none: it would have no limit."""
 _LONGEST: Final = 300
 """Characters of an exception that are read: more may be an attack."""
 
@@ -46,7 +49,7 @@ def path(rule: str) -> FieldPath:
 
 def of(manifest: Manifest) -> dict[str, Exemption]:
     """The exceptions from a rule that can be read, by rule."""
-    read = {rule: _parse(text) for rule, text in _written(manifest) if rule in rules.BY_ID}
+    read = {rule: _parse(text) for rule, text in _written(manifest) if rule in rules.BY_ID.keys() - RULES}
     return {rule: exemption for rule, exemption in read.items() if exemption is not None}
 
 
@@ -61,6 +64,8 @@ def mistakes(manifest: Manifest, today: date, longest: int) -> Iterator[Finding]
         if rule not in rules.BY_ID:
             message = f"does not name a rule: there is no {shown(rule)}{similar.hint(rule, rules.BY_ID)}"
             yield Finding(path(rule), message)
+        elif rule in RULES:
+            yield Finding(path(rule), f"must be left out: there is no exception from {rule}")
         elif (exemption := _parse(text)) is None:
             yield Finding(path(rule), f'must be "until=YYYY-MM-DD; reason", is {text[:80]!r}')
         elif exemption.until - today > timedelta(days=longest):
