@@ -9,8 +9,10 @@ Called by the operator. Values in, values out.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 from trainyard_api.json_types import Json
 
@@ -18,6 +20,8 @@ from . import engine
 from .engine import Violation
 from .rule import MOST
 from .settings import Policies
+
+_Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +48,21 @@ def answer(value: Json, old: Json | None, user: str, today: date, policies: Poli
         if violation.exemption is not None:
             until, reason = violation.exemption.until, violation.exemption.reason
             warnings.append(f"{rule}: {violation.message}, excepted until {until}: {reason}")
-        elif _key(violation) not in before:
+        elif _key(violation, value) not in before:
             (refusals if violation.refuses else warnings).append(f"{rule}: {violation.with_remedy}")
     return Answer(tuple(refusals[:MOST]), tuple(warnings[:MOST]))
 
 
-def _before(old: Json, value: Json, today: date, policies: Policies) -> set[tuple[str, str]]:
+def _before(old: Json, value: Json, today: date, policies: Policies) -> set[_Key]:
     """The violations of the old object that no exception covers."""
     keys = {
-        _key(violation) for violation in engine.check(old, today, policies) if violation.exemption is None
+        _key(violation, old)
+        for violation in engine.check(old, today, policies)
+        if violation.exemption is None
     }
     if _changes_more_than_suspend(value, old):
         # Of too many findings some are not named, and one of those may be new.
-        keys = {(rule, message) for rule, message in keys if not message.startswith(engine.MORE.message)}
+        keys = {key for key in keys if not key[1].startswith(engine.MORE.message)}
     return keys
 
 
@@ -66,5 +72,17 @@ def _changes_more_than_suspend(value: Json, old: Json) -> bool:
     return bool(new != before)
 
 
-def _key(violation: Violation) -> tuple[str, str]:
-    return violation.rule.id, violation.message
+def _key(violation: Violation, value: Json) -> _Key:
+    """What makes it the same as another: also what is there, which not every message says."""
+    steps = violation.finding.path.steps
+    there: Any = value
+    for step in steps:
+        if isinstance(there, dict):
+            there = there.get(step)
+        elif isinstance(there, list) and step.isdecimal() and int(step) < len(there):
+            there = there[int(step)]
+        else:
+            there = None
+    # Of a container or a job, the rest may change.
+    is_all = "volumes" in steps or not isinstance(there, dict | list)
+    return violation.rule.id, violation.message, json.dumps(there, sort_keys=True) if is_all else ""

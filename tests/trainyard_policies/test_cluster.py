@@ -77,6 +77,16 @@ def test_what_was_wrong_before_is_not_asked_about_again_unless_an_exception_cove
     assert answer(before, excepted) == Answer(refusals=(SAID,))
 
 
+def test_what_was_wrong_before_is_not_exchanged_for_something_else():
+    before, other = (
+        changed("runtime", {f"{POD}.volumes": [{"name": "disk", "hostPath": {"path": path}}]})
+        for path in ("/data", "/etc")
+    )
+    labelled = {**before, "metadata": {**before["metadata"], "annotations": {"a": "b"}}}
+    assert answer(labelled, before) == Answer()
+    assert [text.split(":")[0] for text in answer(other, before).refusals] == ["host-access"]
+
+
 def test_controllers_of_the_platform_are_not_asked():
     assert answer(changed("runtime", TOKEN), user=KUEUE) == Answer()
 
