@@ -22,6 +22,8 @@ _SPECIAL_TOKEN: Final = re.compile(
     r"(^|_)(BOS|CLS|EOS|MASK|PAD|SEP|STOP|UNK)_TOKEN$|^(<[^<>]{1,40}>|\[[A-Z]{1,10}\])$"
 )
 """A tokenizer's tokens, by their names and by what they look like: `PAD_TOKEN`, `<pad>`, `[MASK]`."""
+_SETTING: Final = re.compile(r"[01]|true|false|yes|no|on|off", re.IGNORECASE)
+"""Values that turn something on or off, as of `HF_HUB_DISABLE_IMPLICIT_TOKEN`."""
 SECRET_VALUE: Final = re.compile(rf"\b(?:{secret_forms.TOKENS})|{secret_forms.PRIVATE_KEY}")
 """Texts that are secrets by their form, wherever they are."""
 
@@ -43,10 +45,16 @@ def _env(container: Container) -> Iterator[Finding]:
         name = entry["name"]
         # A value made of another variable, as in $(TOKEN), is a reference.
         special = _SPECIAL_TOKEN.search(name.upper()) or _SPECIAL_TOKEN.search(value)
-        if _SECRET_NAME.search(name.upper()) and not special and not value.startswith("$("):
+        is_harmless = special or value.startswith("$(") or _SETTING.fullmatch(value) or _is_file(name, value)
+        if _SECRET_NAME.search(name.upper()) and not is_harmless:
             yield Finding(path, f"must be valueFrom.secretKeyRef: {name} is the name of a secret")
         elif SECRET_VALUE.search(value) or _with_password(value):
             yield Finding(path, f"must be valueFrom.secretKeyRef: what {name} holds looks like a secret")
+
+
+def _is_file(name: str, value: str) -> bool:
+    """Whether it is where credentials are, as with `GOOGLE_APPLICATION_CREDENTIALS`."""
+    return value.startswith("/") and name.upper().endswith("CREDENTIALS")
 
 
 def _texts(container: Container) -> Iterator[Finding]:
