@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from trainyard_platform.artifacts import Artifacts
+from trainyard_platform.artifacts import Artifacts, ImagePin
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import images as catalog_images
+from trainyard_platform.catalog.images import Images
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.runtimes import RuntimeOverlay
 from trainyard_platform.stack.settings import Artifacts as Source
@@ -68,6 +69,18 @@ def test_a_variable_that_names_a_pinned_image_is_resolved_too(catalog_folder: Pa
     first = runtime.manifest["spec"]["template"]["spec"]["replicatedJobs"][0]
     [container] = first["template"]["spec"]["template"]["spec"]["containers"]
     assert container["env"][0] == {"name": "CACHE_IMAGE", "value": f"{cache}@{DIGEST}"}
+
+
+def test_a_volume_of_an_image_is_pinned(catalog_folder: Path) -> None:
+    [runtime] = (one for one in catalog.every(catalog_folder) if one.name == "plain")
+    pod = runtime.manifest["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    pod["spec"]["volumes"] = [
+        {"name": "data", "image": {"reference": "ghcr.io/team/data:1"}},
+        {"name": "tmp"},
+    ]
+    pin = ImagePin(name="ghcr.io/team/data", tag="1", digest=DIGEST)
+    catalog_images.apply(runtime.manifest, Images({"ghcr.io/team/data:1": pin}))
+    assert pod["spec"]["volumes"][0]["image"] == {"reference": f"ghcr.io/team/data:1@{DIGEST}"}
 
 
 @pytest.mark.parametrize(

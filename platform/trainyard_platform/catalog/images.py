@@ -71,9 +71,14 @@ def _listed(path: Path) -> dict[str, ImagePin]:
 
 
 def apply(manifest: dict[str, Any], images: Images) -> None:
-    """Resolve every image of a runtime, in place: of containers, and in variables that name a pinned one."""
+    """Resolve every image of a runtime, in place: of containers and volumes, and in variables that name a
+    pinned one.
+    """
     for job in manifest["spec"]["template"]["spec"]["replicatedJobs"]:
         pod = job["template"]["spec"]["template"]["spec"]
+        for volume in pod.get("volumes", []):
+            if "reference" in (source := volume.get("image") or {}):
+                source["reference"] = images.resolve(source["reference"])
         for container in (container for key in _LISTS for container in pod.get(key, [])):
             if "image" in container:
                 container["image"] = images.resolve(container["image"])
