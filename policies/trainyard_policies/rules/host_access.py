@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from trainyard_api import json_reader
 
@@ -12,15 +13,23 @@ from ..rule import Edit, Finding, Level, Rule, Severity
 from ..subject import Subject
 
 NAMESPACES = ("hostNetwork", "hostPID", "hostIPC")
+_ASKED_BY_THE_KUBELET: Final = (
+    ("livenessProbe",),
+    ("readinessProbe",),
+    ("startupProbe",),
+    ("lifecycle", "postStart"),
+    ("lifecycle", "preStop"),
+)
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
-    """No host namespace, no hostPath, no hostPort."""
+    """No host namespace, no hostPath, no hostPort, and no probe or hook that asks another host."""
     for job in workload.jobs:
         yield from _namespaces(job)
         yield from _paths(job)
         for container in job.containers():
             yield from _ports(container)
+            yield from _hosts(container)
 
 
 def _namespaces(job: ReplicatedJob) -> Iterator[Finding]:
@@ -47,13 +56,25 @@ def _ports(container: Container) -> Iterator[Finding]:
             yield Finding(at, "must be left out", (Edit(at),))
 
 
+def _hosts(container: Container) -> Iterator[Finding]:
+    """Of what the kubelet sends from the node's network, as Pod Security's baseline has it since 1.34."""
+    for steps in _ASKED_BY_THE_KUBELET:
+        handler, at = json_reader.below(container.value, container.path, *steps)
+        for kind in ("httpGet", "tcpSocket"):
+            action, path = json_reader.below(handler, at, kind)
+            host = path.child("host")
+            if json_reader.text(action.get("host"), host):
+                yield Finding(host, "must be left out: it is the pod then", (Edit(host),))
+
+
 RULE = Rule(
     id="host-access",
     title="Training pods do not use the host's namespaces, paths and ports",
     why="A pod in the host's namespaces or files reads other tenants' traffic and data, and the "
-    "node's credentials.",
-    remedy="Leave out hostNetwork, hostPID, hostIPC and hostPort; use an emptyDir or a claim instead of a "
-    "hostPath. If a fast network needs the host's network, make an exception in a runtime of the catalog.",
+    "node's credentials. A probe of another host is sent from the node, past every network policy.",
+    remedy="Leave out hostNetwork, hostPID, hostIPC, hostPort and the host of probes and hooks; use an "
+    "emptyDir or a claim instead of a hostPath. If a fast network needs the host's network, make an "
+    "exception in a runtime of the catalog.",
     severity=Severity.CRITICAL,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
     fixes=True,

@@ -86,6 +86,12 @@ def _jobs(workload: Workload, policy: str) -> Iterator[Finding]:
         if job.name != expected:
             at = job.path.child("name")
             yield Finding(at, f"must be {expected!r}: the policy {policy} builds addresses from that name")
+    number = PATH.child("numNodes")
+    ml_policy = json_reader.mapping(workload.spec.get("mlPolicy"), PATH)
+    if policy == "mpi" and (json_reader.integer(ml_policy.get("numNodes"), number) or 1) > 1:
+        yield Finding(
+            number, "must be 1, or as many launchers start: set it in the TrainJob", (Edit(number, 1),)
+        )
     if policy == "mpi" and names.NODE not in by_name:
         yield Finding(
             _JOBS, f"must have a ReplicatedJob {names.NODE!r}, whose pods {names.LAUNCHER!r} starts"

@@ -25,13 +25,16 @@ def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tup
     for manifest in manifests:
         is_namespace = (manifest.api_version, manifest.kind) == ("v1", "Namespace")
         if is_namespace and names.TENANT_LABEL in manifest.labels and manifest.name not in fenced:
-            message = "must have a NetworkPolicy for all of its pods"
+            message = "must have a NetworkPolicy of what may connect to its pods, for all of them"
             yield manifest, Finding(FieldPath("metadata.name"), message)
 
 
 def _is_for_all_pods(policy: Manifest) -> bool:
     spec = policy.value.get("spec")
-    return isinstance(spec, dict) and not spec.get("podSelector")
+    if not isinstance(spec, dict) or "Ingress" not in (spec.get("policyTypes") or ["Ingress"]):
+        return False
+    selector = spec.get("podSelector") or {}
+    return isinstance(selector, dict) and not any(selector.values())
 
 
 RULE = StackRule(
@@ -43,7 +46,7 @@ RULE = StackRule(
     ),
     remedy=(
         "Declare the tenant under tenants in the stack file, which creates one, or add a NetworkPolicy with "
-        "an empty podSelector."
+        "an empty podSelector, for Ingress."
     ),
     severity=Severity.HIGH,
     levels={Subject.STACK: Level.MANDATORY},
