@@ -260,6 +260,13 @@ def test_with_the_rights_of_its_initializer_nobody_gets_more_than_a_cache_needs(
     nfs = {"name": "theirs", "nfs": {"server": "nas", "path": "/"}}
     assert "mount only volumes of the kinds configMap" in refusal(workers(volumes=[nfs]))
     assert "may not have a priority" in refusal(workers(priorityClassName="system-cluster-critical"))
+    assert "may not use the namespaces and ports of their node" in refusal(workers(hostPID=True))
+    confined = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert refusal(workers(securityContext=confined)) == ""
+    unconfined = {"seccompProfile": {"type": "Unconfined"}}
+    assert "containers of a data cache get no privileges" in refusal(workers(securityContext=unconfined))
+    root = {"name": "root", "image": "docker.io/trainyard/sly", "securityContext": {"privileged": True}}
+    assert "containers of a data cache get no privileges" in refusal(workers(initContainers=[root]))
     assert "must end soon" in refusal(workers(terminationGracePeriodSeconds=10**6))
     assert "must come from an allowed registry" in refusal(workers(image="quay.io/sly/sly"))
     assert "of at most 1000 pods" in refusal(workers(size=10**6))

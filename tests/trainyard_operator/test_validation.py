@@ -1,5 +1,6 @@
 """What admission answers about TrainJobs and runtimes; the golden corpus has upstream's own answers."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -420,6 +421,27 @@ def test_what_a_runtime_makes_of_a_trainjob_has_no_more_jobs_and_pods_than_allow
     assert asked({}, runtime({}, [helpers("a", 998), helpers("b", None), replicated_job()])) == []
 
 
+def large_helpers(name: str, replicas: int, length: int) -> dict[str, object]:
+    """A ReplicatedJob whose template has so many bytes as JSON, as it is in the runtime."""
+    job = replicated_job(name, None)
+    empty = {**job["template"], "metadata": {"annotations": {"a": ""}}}
+    text = "x" * (length - len(json.dumps(empty, separators=(",", ":"))))
+    return {**job, "replicas": replicas, "template": {**empty, "metadata": {"annotations": {"a": text}}}}
+
+
+LARGE = runtime({}, [large_helpers("small", 500, 2_000), large_helpers("a", 80, 200_000), replicated_job()])
+
+
+def test_what_a_runtime_makes_of_a_trainjob_has_no_more_bytes_in_all_jobs_than_allowed() -> None:
+    assert asked({}, LARGE) == [
+        f"spec.runtimeRef: Invalid value: {REFERENCE}: makes Jobs of 17035598 bytes as JSON, but at most "
+        "16777216 are allowed (ReplicatedJob a has 80 replicas of 200061 bytes): lower the replicas in the "
+        "runtime, or make their template smaller",
+    ]
+    assert asked({}, runtime({}, [large_helpers("a", 80, 200_000), replicated_job()])) == []
+    assert asked({"suspend": False}, LARGE, {"suspend": True}) == []
+
+
 @pytest.mark.parametrize(
     ("nodes", "room", "last"),
     [(0, 48, "node-0-0"), (1, 48, "node-0-0"), (10, 48, "node-0-9"), (11, 47, "node-0-10")],
@@ -561,6 +583,20 @@ JOBS = "spec.template.spec.replicatedJobs"
             runtime({}, [helpers("a", 998, parallelism=10), helpers("b", None), replicated_job()]),
             [],
             id="as many Jobs as allowed",
+        ),
+        pytest.param(
+            LARGE,
+            [
+                f"{JOBS}: Too long: may not make Jobs of 17000157 bytes as JSON, but at most 16777216 are "
+                "allowed (ReplicatedJob a has 80 replicas of 200000 bytes): lower the replicas in the "
+                "runtime, or make their template smaller",
+            ],
+            id="more bytes in all Jobs than allowed",
+        ),
+        pytest.param(
+            runtime({}, [large_helpers("a", 80, 200_000), replicated_job()]),
+            [],
+            id="as many bytes in all Jobs as allowed",
         ),
     ],
 )

@@ -11,6 +11,7 @@ from trainyard_platform.catalog import equipment
 from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.parts.data_cache import manifests
 from trainyard_policies.parameters import Parameters
+from trainyard_policies.rules import privileges
 
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}
 QUEUES = {"kueue": {"enabled": True}, "queues": {"clusterQueues": {"all": {}}}}
@@ -86,8 +87,56 @@ def pods(pod: str) -> str:
     """CEL: the pods request no resource but these."""
     return (
         f"{pod}.?resourceClaims.orValue([]).size() == 0 && {devices(pod)} "
-        f"&& {pod}.?containers.orValue([]).all(container, {devices('container')}) "
-        f"&& {pod}.?initContainers.orValue([]).all(container, {devices('container')})"
+        f"&& {containers(pod, devices('container'))}"
+    )
+
+
+def containers(pod: str, condition: str) -> str:
+    """CEL: this holds for each container of the pod."""
+    return (
+        f"{pod}.?containers.orValue([]).all(container, {condition}) "
+        f"&& {pod}.?initContainers.orValue([]).all(container, {condition})"
+    )
+
+
+def apart(pod: str) -> str:
+    """CEL: the pods use no namespace and no port of their node."""
+    ports = "container.?ports.orValue([]).all(port, port.?hostPort.orValue(0) == 0)"
+    return (
+        f"!{pod}.?hostNetwork.orValue(false) && !{pod}.?hostPID.orValue(false) "
+        f"&& !{pod}.?hostIPC.orValue(false) && {containers(pod, ports)}"
+    )
+
+
+def confined(owner: str) -> str:
+    """CEL: the masks and filters of the pod or container are those for containers."""
+    types = "['', 'container_t', 'container_init_t', 'container_kvm_t', 'container_engine_t']"
+    security = f"{owner}.?securityContext"
+    return (
+        f"{security}.?seccompProfile.?type.orValue('') != 'Unconfined' "
+        f"&& {security}.?appArmorProfile.?type.orValue('') != 'Unconfined' "
+        f"&& {security}.?seLinuxOptions.?type.orValue('') in {types} "
+        f"&& {security}.?seLinuxOptions.?user.orValue('') == '' "
+        f"&& {security}.?seLinuxOptions.?role.orValue('') == ''"
+    )
+
+
+def unprivileged(template: str) -> str:
+    """CEL: the pods have no privileges."""
+    annotations = f"{template}.?metadata.?annotations.orValue({{}})"
+    container = (
+        "!container.?securityContext.?privileged.orValue(false) "
+        "&& !container.?securityContext.?allowPrivilegeEscalation.orValue(false) "
+        "&& container.?securityContext.?procMount.orValue('Default') == 'Default' "
+        "&& container.?securityContext.?capabilities.?add.orValue([]).size() == 0 "
+        f"&& {confined('container')}"
+    )
+    return (
+        f"{confined(f'{template}.?spec')} "
+        f"&& {template}.?spec.?securityContext.?sysctls.orValue([])"
+        f".all(sysctl, sysctl.name in {[*privileges.SYSCTLS]}) "
+        f"&& {annotations}.all(name, !name.startsWith('container.apparmor.security.beta.kubernetes.io/') "
+        f"|| {annotations}[name] != 'unconfined') && {containers(f'{template}.?spec', container)}"
     )
 
 
@@ -108,6 +157,17 @@ LIMITS = [
         f"&& {WORKER}.?priorityClassName.orValue('') == ''",
         "message": "spec.leaderWorkerTemplate: pods of a data cache may not have a priority, by which the "
         "scheduler evicts the pods of others. Remove priorityClassName.",
+    },
+    {
+        "expression": f"{apart(HEAD)} && {apart(WORKER)}",
+        "message": "spec.leaderWorkerTemplate: pods of a data cache may not use the namespaces and ports of "
+        "their node. Remove hostNetwork, hostPID, hostIPC and hostPort.",
+    },
+    {
+        "expression": f"{unprivileged(f'{SET}.?leaderTemplate')} && {unprivileged(f'{SET}.?workerTemplate')}",
+        "message": "spec.leaderWorkerTemplate: containers of a data cache get no privileges. In each "
+        "securityContext, remove privileged, allowPrivilegeEscalation, capabilities.add, procMount, "
+        "Unconfined profiles, and seLinuxOptions and sysctls outside of the baseline Pod Security Standard.",
     },
     {
         "expression": f"{HEAD}.?volumes.orValue([]).all(volume, {SOURCES}) "

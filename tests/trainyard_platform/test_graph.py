@@ -914,10 +914,12 @@ def test_only_the_ports_that_a_stack_has_served_are_open_and_only_in_namespaces_
         "kueue": {"enabled": True},
         "volcano": {"enabled": True},
         "coscheduling": {"enabled": True},
+        "dataCache": {"enabled": True},
     }
     assert opened(stack(tmp_path / "all", everything)) == {
         "jobset-system": [9443, 8443],
         "kueue-system": [9443, 8082, 8443],
+        "lws-system": [9443, 8443],
         "volcano-system": [8443, 8080, 8081],
         "scheduler-plugins": [8080, 10259],
         "trainyard-system": [9443, 10443, 8080],

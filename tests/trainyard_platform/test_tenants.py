@@ -262,6 +262,8 @@ def test_where_there_are_caches_what_they_consist_of_is_limited() -> None:
             "count/leaderworkersets.leaderworkerset.x-k8s.io": "1000",
             "count/serviceaccounts": "1000",
             "count/services": "2000",
+            "count/statefulsets.apps": "2000",
+            "count/controllerrevisions.apps": "3000",
         }
     }
 

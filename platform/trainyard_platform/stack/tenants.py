@@ -171,8 +171,11 @@ PER_CACHE: Final = {
     f"count/leaderworkersets.{data_cache.GROUP}": 2,
     "count/serviceaccounts": 2,
     "count/services": 4,
+    "count/statefulsets.apps": 4,
+    "count/controllerrevisions.apps": 6,
 }
-"""Objects of a TrainJob with a data cache, and of its JobSet. It has three Services."""
+"""Objects of a TrainJob with a data cache, and of its JobSet. A cache has three Services, two StatefulSets
+and three ControllerRevisions. They stay if its LeaderWorkerSet is deleted without its dependents."""
 _FEWEST_JOBS: Final = 500
 """The limits of these objects suffice at least for so many TrainJobs."""
 COUNTED: Final = {
@@ -209,8 +212,9 @@ class Tenant(StrictModel):
     `count/configmaps`, 1000 `count/secrets`, 1000 `persistentvolumeclaims` and 10Ti of `requests.storage`.
     For `count/jobsets.jobset.x-k8s.io` and `count/workloads.kueue.x-k8s.io`, the limit is two per TrainJob
     that the quota allows, and at least 1000. If the stack enables `dataCache`, this limit also applies to
-    `count/leaderworkersets.leaderworkerset.x-k8s.io` and `count/serviceaccounts`, and twice this limit to
-    `count/services`."""
+    `count/leaderworkersets.leaderworkerset.x-k8s.io` and `count/serviceaccounts`, twice this limit to
+    `count/services` and `count/statefulsets.apps`, and three times this limit to
+    `count/controllerrevisions.apps`."""
     container_defaults: ContainerDefaults = ContainerDefaults()
     """Requests and limits of containers that set none."""
     pod_security: PodSecurity = PodSecurity.BASELINE

@@ -18,8 +18,8 @@ _SYSTEM: Final = "system-"
 """How the names of Kubernetes' own PriorityClasses begin."""
 
 # As the baseline Pod Security Standard has them, here for the namespaces whose level is `privileged`.
-_SELINUX_TYPES: Final = ("container_t", "container_init_t", "container_kvm_t", "container_engine_t")
-_SYSCTLS: Final = (
+SELINUX_TYPES: Final = ("container_t", "container_init_t", "container_kvm_t", "container_engine_t")
+SYSCTLS: Final = (
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",
     "net.ipv4.ip_local_reserved_ports",
@@ -34,7 +34,7 @@ _SYSCTLS: Final = (
     "net.ipv4.tcp_wmem",
 )
 """Those that change nothing outside of the pod."""
-_APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
+APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 """How annotations of a pod begin that the API server still copies to `appArmorProfile`."""
 
 
@@ -80,8 +80,8 @@ def _unconfined(security: Json, path: FieldPath) -> Iterator[Finding]:
     options, path = json_reader.below(security, path, "seLinuxOptions")
     at = path.child("type")
     kind = json_reader.text(options.get("type"), at)
-    if kind and kind not in _SELINUX_TYPES:
-        yield Finding(at, f"must be a type for containers{among(kind, _SELINUX_TYPES)}", (Edit(at),))
+    if kind and kind not in SELINUX_TYPES:
+        yield Finding(at, f"must be a type for containers{among(kind, SELINUX_TYPES)}", (Edit(at),))
     for name in ("user", "role"):
         at = path.child(name)
         if json_reader.text(options.get(name), at):
@@ -91,8 +91,8 @@ def _unconfined(security: Json, path: FieldPath) -> Iterator[Finding]:
 def _sysctls(security: Json, path: FieldPath) -> Iterator[Finding]:
     at = path.child("sysctls")
     for position, sysctl in enumerate(json_reader.named_objects(security.get("sysctls"), at)):
-        if sysctl["name"] not in _SYSCTLS:
-            name, hint = json_reader.shown(sysctl["name"]), similar.hint(sysctl["name"], _SYSCTLS)
+        if sysctl["name"] not in SYSCTLS:
+            name, hint = json_reader.shown(sysctl["name"]), similar.hint(sysctl["name"], SYSCTLS)
             message = f"must be a sysctl of the baseline Pod Security Standard, is {name}{hint}"
             yield Finding(at.index(position).child("name"), message)
 
@@ -102,7 +102,7 @@ def _annotations(job: ReplicatedJob) -> Iterator[Finding]:
         job.value, job.path, "template", "spec", "template", "metadata", "annotations"
     )
     for name, value in json_reader.text_map(annotations, path).items():
-        if name.startswith(_APP_ARMOR) and value == "unconfined":
+        if name.startswith(APP_ARMOR) and value == "unconfined":
             at = path.key(name)
             yield Finding(at, "must not be unconfined", (Edit(at),))
 

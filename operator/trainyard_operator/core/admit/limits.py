@@ -34,6 +34,10 @@ JOBS: Final = 1_000
 """In a JobSet, hence `replicas` of its ReplicatedJobs together: the controller builds them all at once, and
 creates them even while the JobSet is suspended, before any quota counts them."""
 
+BYTES_OF_JOBS: Final = 16 * 1024 * 1024
+"""As JSON, of the Jobs of a JobSet together: each replica has a copy of its ReplicatedJob's template, and
+etcd has a few GB for the whole cluster."""
+
 PATCHES: Final = 32
 """In a TrainJob: twice as many as its CRD allows, which not every caller has asked."""
 
@@ -57,7 +61,8 @@ class Limits:
     """Limits of a platform; the defaults keep every object small enough for etcd."""
 
     max_nodes: int = 10_000
-    """Pods of one ReplicatedJob, in all its Jobs; above 100,000 Kubernetes itself refuses."""
+    """Pods of one ReplicatedJob, hence its replicas times parallelism; Kubernetes runs no Job of more than
+    100,000."""
     max_trainjob_bytes: int = 256 * 1024
     """The TrainJob's spec as JSON."""
     max_runtime_bytes: int = 256 * 1024
@@ -155,6 +160,10 @@ def of_children(job: TrainJob, children: Sequence[Json], limits: Limits) -> Iter
         if jobs > JOBS:
             detail = f"makes {jobs} Jobs, but at most {JOBS} are allowed: lower the replicas in the runtime"
             yield FieldError(ErrorType.INVALID, "spec.runtimeRef", reference, detail)
+        # No template is larger than the JobSet: of most JobSets, no template is measured.
+        elif jobs * length > BYTES_OF_JOBS and (large := _large_jobs(jobset["spec"], FieldPath())):
+            detail = f"makes Jobs of {large}"
+            yield FieldError(ErrorType.INVALID, "spec.runtimeRef", reference, detail)
         yield from _name_errors(job, jobset["spec"]["replicatedJobs"])
 
 
@@ -241,6 +250,27 @@ def _replica_errors(spec: Json, path: FieldPath, limits: Limits) -> Iterator[Fie
     if jobs > JOBS:
         detail = f"may not have more than {JOBS} replicas together, but has {jobs}"
         yield FieldError(ErrorType.TOO_LONG, str(path), None, detail)
+    elif large := _large_jobs(spec, path):
+        yield FieldError(ErrorType.TOO_LONG, str(path), None, f"may not make Jobs of {large}")
+
+
+def _large_jobs(spec: Json, path: FieldPath) -> str:
+    """How large the Jobs are together, and the way out; empty if they are not too large."""
+    total, largest, share = 0, 0, ""
+    for position, job in enumerate(json_reader.objects(spec.get("replicatedJobs"), path)):
+        at = path.index(position)
+        replicas = _number(job, "replicas", at)
+        length = size(json_reader.below(job, at, "template")[0])
+        total += replicas * length
+        if replicas * length > largest:
+            largest = replicas * length
+            share = f"ReplicatedJob {job.get('name')} has {replicas} replicas of {length} bytes"
+    if total <= BYTES_OF_JOBS:
+        return ""
+    return (
+        f"{total} bytes as JSON, but at most {BYTES_OF_JOBS} are allowed ({share}): lower the replicas in "
+        "the runtime, or make their template smaller"
+    )
 
 
 def _number(holder: Json, name: str, path: FieldPath) -> int:

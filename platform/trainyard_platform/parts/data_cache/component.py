@@ -1,6 +1,6 @@
 """The data cache: LeaderWorkerSet from upstream's chart, and who may start a cache."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import pulumi
 
@@ -10,10 +10,11 @@ from trainyard_policies.rules import image_registry
 from trainyard_policies.subject import Subject
 
 from ...artifacts import Chart
-from ...assembly import Assembly
+from ...assembly import Assembly, Served
 from ...charts import helm
 from ...objects import manifest
 from ...objects.declare import declare
+from ...objects.protection import Ports
 from ...stack.data_cache import DataCache as Settings
 from ...stack.pod_settings import Controllers
 from ...stack.settings import StackSettings
@@ -23,13 +24,13 @@ from . import manifests
 
 RELEASE = "lws"
 NAMESPACE = "lws-system"
+PORTS = Ports(everybody=(9443,), pods=(8443,))
 
 
 class DataCache(pulumi.ComponentResource):
     """Installs LeaderWorkerSet and lets tenants start caches."""
 
-    namespaces: Mapping[str, pulumi.Resource]
-    """Of its controller, by name."""
+    served: Served
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class DataCache(pulumi.ComponentResource):
             pulumi.ResourceOptions(parent=self, depends_on=[namespace, *after]),
             controllers=controllers,
         )
-        self.namespaces = {NAMESPACE: namespace}
+        self.served = Served(NAMESPACE, namespace, PORTS)
         policies = [declare(manifest, inside) for manifest in manifests.policies(parameters, images)]
         role = declare(manifests.role(), pulumi.ResourceOptions(parent=self, depends_on=[*policies, *after]))
         for tenant in tenants:
@@ -89,7 +90,7 @@ def install(assembly: Assembly) -> None:
         controllers=stack.controllers,
         after=assembly.after(Crds, Tenants),
     )
-    assembly.unserved |= assembly.add(cache).namespaces
+    assembly.served.append(assembly.add(cache).served)
 
 
 def _images(stack: StackSettings) -> Sequence[str] | None:

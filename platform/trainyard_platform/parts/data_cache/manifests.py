@@ -7,7 +7,7 @@ from typing import Final
 from trainyard_api import names
 from trainyard_api.json_types import Manifest
 from trainyard_policies.parameters import Parameters
-from trainyard_policies.rules import volume_sources
+from trainyard_policies.rules import host_access, privileges, volume_sources
 
 from ...objects import rights
 from ...objects.admission_policies import bound, policy
@@ -23,6 +23,7 @@ _MOST_PODS: Final = 1_000
 _TEMPLATE: Final = "object.spec.leaderWorkerTemplate"
 _TEMPLATES: Final = tuple(f"{_TEMPLATE}.?{template}" for template in ("leaderTemplate", "workerTemplate"))
 _PODS: Final = tuple(f"{template}.?spec" for template in _TEMPLATES)
+_CONTAINERS: Final = ("containers", "initContainers")
 _BY_ITS_ACCOUNT: Final = [
     {
         "name": "by-a-cache-initializer",
@@ -81,6 +82,17 @@ def _limits(parameters: Parameters) -> Iterator[tuple[str, str]]:
         "spec.leaderWorkerTemplate: pods of a data cache may not have a priority, by which the scheduler "
         "evicts the pods of others. Remove priorityClassName.",
     )
+    yield (
+        _all(_is_apart_from_the_host(pod) for pod in _PODS),
+        "spec.leaderWorkerTemplate: pods of a data cache may not use the namespaces and ports of their node. "
+        f"Remove {', '.join(host_access.NAMESPACES)} and hostPort.",
+    )
+    yield (
+        _all(map(_has_no_privileges, _TEMPLATES)),
+        "spec.leaderWorkerTemplate: containers of a data cache get no privileges. In each securityContext, "
+        "remove privileged, allowPrivilegeEscalation, capabilities.add, procMount, Unconfined profiles, and "
+        "seLinuxOptions and sysctls outside of the baseline Pod Security Standard.",
+    )
     is_allowed = " || ".join(f"has(volume.{source})" for source in volume_sources.SOURCES)
     yield (
         _all(f"{pod}.?volumes.orValue([]).all(volume, {is_allowed})" for pod in _PODS),
@@ -116,9 +128,11 @@ def _sources(images: Sequence[str] | None) -> Iterator[tuple[str, str]]:
         "(image == source || image.startsWith(source + ':') || image.startsWith(source + '@'))"
     )
     sources = json.dumps([source.rstrip("/") for source in images])
+    of_containers = (
+        f"{{pod}}.?{kind}.orValue([]).map(container, container.?image.orValue(''))" for kind in _CONTAINERS
+    )
     used = (
-        "{pod}.?containers.orValue([]).map(container, container.?image.orValue(''))",
-        "{pod}.?initContainers.orValue([]).map(container, container.?image.orValue(''))",
+        *of_containers,
         "{pod}.?volumes.orValue([]).filter(volume, has(volume.image))"
         ".map(volume, volume.image.?reference.orValue(''))",
     )
@@ -148,11 +162,54 @@ def _has_no_devices(pod: str) -> str:
             for amounts in ("limits", "requests")
         )
 
-    containers = (
-        f"{pod}.?{kind}.orValue([]).all(container, {only('container')})"
-        for kind in ("containers", "initContainers")
+    containers = _of_each_container(pod, only("container"))
+    return _all((f"{pod}.?resourceClaims.orValue([]).size() == 0", only(pod), containers))
+
+
+def _is_apart_from_the_host(pod: str) -> str:
+    """CEL: whether the pod has what the rule `host-access` demands of a TrainJob's pods, but for volumes."""
+    namespaces = (f"!{pod}.?{name}.orValue(false)" for name in host_access.NAMESPACES)
+    ports = "container.?ports.orValue([]).all(port, port.?hostPort.orValue(0) == 0)"
+    return _all((*namespaces, _of_each_container(pod, ports)))
+
+
+def _has_no_privileges(template: str) -> str:
+    """CEL: whether the pod has what the rule `privileges` demands of a TrainJob's pods, but for priority."""
+    pod, annotations = f"{template}.?spec", f"{template}.?metadata.?annotations.orValue({{}})"
+    sysctls = f"{pod}.?securityContext.?sysctls.orValue([])"
+    of_a_container = (
+        "!container.?securityContext.?privileged.orValue(false)",
+        "!container.?securityContext.?allowPrivilegeEscalation.orValue(false)",
+        "container.?securityContext.?procMount.orValue('Default') == 'Default'",
+        "container.?securityContext.?capabilities.?add.orValue([]).size() == 0",
+        _is_confined("container"),
     )
-    return _all((f"{pod}.?resourceClaims.orValue([]).size() == 0", only(pod), *containers))
+    of_the_pod = (
+        _is_confined(pod),
+        f"{sysctls}.all(sysctl, sysctl.name in {[*privileges.SYSCTLS]})",
+        f"{annotations}.all(name, !name.startsWith('{privileges.APP_ARMOR}') "
+        f"|| {annotations}[name] != 'unconfined')",
+        _of_each_container(pod, _all(of_a_container)),
+    )
+    return _all(of_the_pod)
+
+
+def _is_confined(owner: str) -> str:
+    """CEL: whether the masks and filters of the pod or container are those for containers."""
+    security = f"{owner}.?securityContext"
+    conditions = (
+        f"{security}.?seccompProfile.?type.orValue('') != 'Unconfined'",
+        f"{security}.?appArmorProfile.?type.orValue('') != 'Unconfined'",
+        f"{security}.?seLinuxOptions.?type.orValue('') in {['', *privileges.SELINUX_TYPES]}",
+        f"{security}.?seLinuxOptions.?user.orValue('') == ''",
+        f"{security}.?seLinuxOptions.?role.orValue('') == ''",
+    )
+    return _all(conditions)
+
+
+def _of_each_container(pod: str, condition: str) -> str:
+    """CEL: whether this holds for each `container` of the pod."""
+    return _all(f"{pod}.?{kind}.orValue([]).all(container, {condition})" for kind in _CONTAINERS)
 
 
 def role() -> Manifest:
