@@ -200,6 +200,12 @@ class StorageRole(StrEnum):
     SCRATCH = "scratch"
 
 
+# Kubernetes
+ORPHAN_FINALIZER: Final = "orphan"
+"""On what is deleted without what it owns."""
+DELETION_FINALIZERS: Final = frozenset({"foregroundDeletion", ORPHAN_FINALIZER})
+"""Those that the API server puts on what is being deleted, for the garbage collector."""
+
 # Kueue
 KUEUE_GROUP: Final = "kueue.x-k8s.io"
 KUEUE_API_VERSION: Final = f"{KUEUE_GROUP}/v1beta2"

@@ -20,8 +20,6 @@ from .explain import read
 from .migrate import live
 from .stops import held_by_kueue, is_sent_suspended
 
-_OF_DELETIONS: Final = frozenset({"foregroundDeletion", "orphan"})
-"""Finalizers that the API server puts on what is being deleted."""
 _TOOLS: Final = (
     "argocd.argoproj.io/",
     "helm.toolkit.fluxcd.io/",
@@ -52,7 +50,7 @@ def manifest(trainjob: Json, name: str | None = None) -> Manifest:
     _put(
         metadata,
         "finalizers",
-        [name for name in metadata.get("finalizers") or () if name not in _OF_DELETIONS],
+        [name for name in metadata.get("finalizers") or () if name not in names.DELETION_FINALIZERS],
     )
     _put(metadata, "ownerReferences", [owner for owner in _owners(trainjob) if not owner.get("controller")])
     if spec.get("managedBy") == names.MANAGED_BY_TRAINER:
