@@ -12,16 +12,21 @@ TENANT = "namespaceObject.metadata.?labels[?'trainyard.dev/tenant'].orValue('')"
 SUSPENDED = "object.spec.?suspend.orValue(false) == true"
 PATCHED = "object.spec.?runtimePatches.orValue([]).exists(patch, patch.manager == 'kueue.x-k8s.io/manager')"
 
-WORKLOAD = ".metadata.?labels[?'kueue.x-k8s.io/prebuilt-workload-name'].orValue('')"
 SENDS_WORKLOADS = (
     "authorizer.group('kueue.x-k8s.io').resource('workloads').namespace(request.namespace)"
     ".check('create').allowed()"
 )
+WORKLOADS = (
+    "[object.metadata.?annotations[?'kueue.x-k8s.io/prebuilt-workload-name'].orValue(''), "
+    "object.metadata.?labels[?'kueue.x-k8s.io/prebuilt-workload-name'].orValue('')]"
+)
+OLD_WORKLOADS = WORKLOADS.replace("object.", "oldObject.")
 NO_WORKLOAD = {
-    "expression": f"object{WORKLOAD} == '' || (oldObject != null && object{WORKLOAD} == oldObject{WORKLOAD}) "
+    "expression": f"{WORKLOADS} == ['', ''] || (oldObject != null && {WORKLOADS} == {OLD_WORKLOADS}) "
     f"|| {SENDS_WORKLOADS}",
-    "message": "metadata.labels[kueue.x-k8s.io/prebuilt-workload-name]: must not be set, since the job would "
-    "then run with the quota of the Workload of another job. Remove the label.",
+    "message": "kueue.x-k8s.io/prebuilt-workload-name: must be neither an annotation nor a label, since the "
+    "job would then run with the quota of the Workload of another job. Remove it from metadata.annotations "
+    "and metadata.labels.",
 }
 
 

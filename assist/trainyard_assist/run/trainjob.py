@@ -174,7 +174,7 @@ def _copied_metadata(copied: Json | None) -> tuple[dict[str, str], dict[str, str
         resend.unmarked(read.texts(copied, "metadata", part)) for part in ("labels", "annotations")
     )
     return (
-        {name: value for name, value in labels.items() if name != names.PREBUILT_WORKLOAD_LABEL},
+        {name: value for name, value in labels.items() if name != names.PREBUILT_WORKLOAD},
         {name: value for name, value in annotations.items() if name not in _NOT_COPIED},
     )
 

@@ -37,16 +37,20 @@ _SENDS_WORKLOADS: Final = (
     ".check('create').allowed()"
 )
 """Administrators and MultiKueue may, tenants may not."""
-_WORKLOAD: Final = f"{{}}.metadata.?labels[?'{names.PREBUILT_WORKLOAD_LABEL}'].orValue('')"
+_WORKLOADS: Final = (
+    "[{0}.metadata.?annotations[?'{1}'].orValue(''), {0}.metadata.?labels[?'{1}'].orValue('')]"
+)
+_NEW_WORKLOADS: Final = _WORKLOADS.format("object", names.PREBUILT_WORKLOAD)
+_OLD_WORKLOADS: Final = _WORKLOADS.format("oldObject", names.PREBUILT_WORKLOAD)
 _BRINGS_NO_WORKLOAD: Final = (
-    f"{_WORKLOAD.format('object')} == '' "
-    f"|| (oldObject != null && {_WORKLOAD.format('object')} == {_WORKLOAD.format('oldObject')}) "
+    f"{_NEW_WORKLOADS} == ['', ''] || (oldObject != null && {_NEW_WORKLOADS} == {_OLD_WORKLOADS}) "
     f"|| {_SENDS_WORKLOADS}"
 )
-"""With the label, Kueue takes an existing Workload for the job's. MultiKueue sets it in a worker cluster."""
+"""With one of them, Kueue takes an existing Workload for the job's: the annotation's, else the label's.
+MultiKueue sets it in a worker cluster."""
 _OF_ANOTHER: Final = (
-    f"metadata.labels[{names.PREBUILT_WORKLOAD_LABEL}]: must not be set, since the job would then run with "
-    "the quota of the Workload of another job. Remove the label."
+    f"{names.PREBUILT_WORKLOAD}: must be neither an annotation nor a label, since the job would then run "
+    "with the quota of the Workload of another job. Remove it from metadata.annotations and metadata.labels."
 )
 _ORPHANED: Final = f"'{names.ORPHAN_FINALIZER}' in {{}}.metadata.?finalizers.orValue([])"
 _TAKES_ITS_JOBSET: Final = (
