@@ -73,7 +73,10 @@ def refusal(trainjob: Json, name: str | None = None) -> str:
         trainjob: It, as the API server has it.
         name: The name that the new one gets; None: its own.
     """
-    if names.PREBUILT_WORKLOAD in read.texts(trainjob, "metadata", "labels"):
+    if any(
+        names.PREBUILT_WORKLOAD in read.texts(trainjob, "metadata", part)
+        for part in ("labels", "annotations")
+    ):
         return "was sent by MultiKueue from another cluster: retry it there"
     owner = next((owner for owner in _owners(trainjob) if owner.get("controller") is True), None)
     if owner is not None and name is None:
