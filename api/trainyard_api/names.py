@@ -200,6 +200,12 @@ class StorageRole(StrEnum):
     SCRATCH = "scratch"
 
 
+# Kubernetes
+ORPHAN_FINALIZER: Final = "orphan"
+"""On what is deleted without what it owns."""
+DELETION_FINALIZERS: Final = frozenset({"foregroundDeletion", ORPHAN_FINALIZER})
+"""Those that the API server puts on what is being deleted, for the garbage collector."""
+
 # Kueue
 KUEUE_GROUP: Final = "kueue.x-k8s.io"
 KUEUE_API_VERSION: Final = f"{KUEUE_GROUP}/v1beta2"
@@ -213,8 +219,10 @@ SENT_SUSPENDED: Final = "trainyard.dev/sent-suspended"
 """In the annotation above: it was created with `spec.suspend`, and waits until that becomes false."""
 RESUMES: Final = """--type=merge -p '{"spec":{"suspend":false}}'"""
 """Arguments of `kubectl patch trainjob NAME` that resume it."""
-PREBUILT_WORKLOAD_LABEL: Final = "kueue.x-k8s.io/prebuilt-workload-name"
-"""On a TrainJob that MultiKueue has copied from another cluster."""
+PREBUILT_WORKLOAD: Final = "kueue.x-k8s.io/prebuilt-workload-name"
+"""On a TrainJob that MultiKueue has copied from another cluster: an annotation, before Kueue 0.18 a label."""
+MULTIKUEUE_ORIGIN_LABEL: Final = "kueue.x-k8s.io/multikueue-origin"
+"""On the same: who has copied it."""
 PRIORITY_CLASS_LABEL: Final = "kueue.x-k8s.io/priority-class"
 """On a TrainJob: its WorkloadPriorityClass."""
 MAX_EXECUTION_TIME_LABEL: Final = "kueue.x-k8s.io/max-exec-time-seconds"

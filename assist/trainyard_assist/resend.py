@@ -20,8 +20,6 @@ from .explain import read
 from .migrate import live
 from .stops import held_by_kueue, is_sent_suspended
 
-_OF_DELETIONS: Final = frozenset({"foregroundDeletion", "orphan"})
-"""Finalizers that the API server puts on what is being deleted."""
 _TOOLS: Final = (
     "argocd.argoproj.io/",
     "helm.toolkit.fluxcd.io/",
@@ -52,7 +50,7 @@ def manifest(trainjob: Json, name: str | None = None) -> Manifest:
     _put(
         metadata,
         "finalizers",
-        [name for name in metadata.get("finalizers") or () if name not in _OF_DELETIONS],
+        [name for name in metadata.get("finalizers") or () if name not in names.DELETION_FINALIZERS],
     )
     _put(metadata, "ownerReferences", [owner for owner in _owners(trainjob) if not owner.get("controller")])
     if spec.get("managedBy") == names.MANAGED_BY_TRAINER:
@@ -75,7 +73,10 @@ def refusal(trainjob: Json, name: str | None = None) -> str:
         trainjob: It, as the API server has it.
         name: The name that the new one gets; None: its own.
     """
-    if names.PREBUILT_WORKLOAD_LABEL in read.texts(trainjob, "metadata", "labels"):
+    if any(
+        names.PREBUILT_WORKLOAD in read.texts(trainjob, "metadata", part)
+        for part in ("labels", "annotations")
+    ):
         return "was sent by MultiKueue from another cluster: retry it there"
     owner = next((owner for owner in _owners(trainjob) if owner.get("controller") is True), None)
     if owner is not None and name is None:

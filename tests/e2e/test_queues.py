@@ -189,12 +189,26 @@ def test_a_job_that_counts_as_anothers_part_is_refused(team_a: Cluster) -> None:
         assert "the controller of a TrainJob must not be another job" in refused.stderr
 
 
-def test_a_job_that_brings_the_workload_of_another_is_refused(team_a: Cluster) -> None:
+@pytest.mark.parametrize("field", ["annotations", "labels"])
+def test_a_job_that_brings_the_workload_of_another_is_refused(team_a: Cluster, field: str) -> None:
     sly = queued("sly", "100m")
-    sly["metadata"]["labels"]["kueue.x-k8s.io/prebuilt-workload-name"] = "trainjob-owns"
+    sly["metadata"].setdefault(field, {})["kueue.x-k8s.io/prebuilt-workload-name"] = "trainjob-owns"
     command = ("kubectl", "create", "-n", "team-a", "--as", "ada", "-f", "-")
     refused = team_a.run(*command, check=False, stdin=yaml.safe_dump(sly))
-    assert "must not be set, since the job would then run with the quota" in refused.stderr
+    assert "since the job would then run with the quota of the Workload of another job" in refused.stderr
+
+
+def test_a_job_is_not_deleted_without_its_jobset(team_a: Cluster) -> None:
+    team_a.apply(queued("whole", "100m"))
+    command = ("kubectl", "delete", "trainjob", "whole", "-n", "team-a", "--as", "ada")
+    refused = team_a.run(*command, "--cascade=orphan", check=False)
+    assert "a TrainJob must not be deleted without its JobSet" in refused.stderr
+    team_a.run(*command)
+    left = queued("left", "100m")
+    left["metadata"]["finalizers"] = ["orphan"]
+    command = ("kubectl", "create", "-n", "team-a", "--as", "ada", "-f", "-")
+    refused = team_a.run(*command, check=False, stdin=yaml.safe_dump(left))
+    assert "metadata.finalizers: must not contain orphan" in refused.stderr
 
 
 def test_pods_carry_the_flavors_node_selector_and_tolerations(team_a: Cluster) -> None:

@@ -165,8 +165,9 @@ def test_what_another_controller_sends_is_not_sent_again_under_its_name() -> Non
     )
     assert resend.refusal(trainjob, "mine") == ""
     assert "ownerReferences" not in resend.manifest(trainjob, "mine")["metadata"]
-    copied = stored(written(metadata={"labels": {"kueue.x-k8s.io/prebuilt-workload-name": "w"}}))
-    assert resend.refusal(copied, "mine") == "was sent by MultiKueue from another cluster: retry it there"
+    for part in ("labels", "annotations"):
+        copied = stored(written(metadata={part: {"kueue.x-k8s.io/prebuilt-workload-name": "w"}}))
+        assert resend.refusal(copied, "mine") == "was sent by MultiKueue from another cluster: retry it there"
     assert resend.refusal(stored(written())) == ""
 
 

@@ -146,3 +146,8 @@ def test_a_trainjob_is_kept_without_what_nobody_reads() -> None:
     assert trainjob_of(manifest) == expected
     manifest["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
     assert trainjob_of(manifest) == replace(expected, deleting=True)
+    manifest["metadata"]["finalizers"] = ["x.io/keep"]
+    assert trainjob_of(manifest) == replace(expected, deleting=True)
+    for collected in ("foregroundDeletion", "orphan"):
+        manifest["metadata"]["finalizers"] = ["x.io/keep", collected]
+        assert trainjob_of(manifest) == replace(expected, deleting=True, collected=True)

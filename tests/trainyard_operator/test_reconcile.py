@@ -241,6 +241,11 @@ CASES = [
         Plan(writes=(Create(rendered()),)),
     ),
     Case("a TrainJob that is being deleted is left alone", observed(trainjob(deleting=True)), NOTHING),
+    Case(
+        "so is the JobSet of one that nobody queues",
+        observed(trainjob(deleting=True), in_sync(**RUNS)),
+        NOTHING,
+    ),
     Case("a running JobSet is not touched", observed(COUNTED, in_sync(**RUNS)), NOTHING),
     Case(
         "a running JobSet is not touched even if the runtime has changed or is gone",
@@ -722,6 +727,33 @@ def test_what_kueue_resumes_keeps_its_condition_as_with_trainer_where_the_stack_
 def test_its_deadline_then_starts_at_the_time_of_that_condition():
     job = held({"activeDeadlineSeconds": 3}, {"conditions": [resumed(4)]})
     assert reconcile(observed(job, in_sync(), RECORDED), at(5), KEEPS_RESUMED) == Plan(requeue_after=2.0)
+
+
+GOING = held({}, deleting=True)
+QUEUED_JOBSETS = Settings(queue_holds_jobset=True)
+
+
+def test_while_a_finalizer_keeps_a_deleted_job_that_kueue_held_its_jobset_goes_for_it_has_no_quota():
+    marked = trainjob(deleting=True, held_by_kueue=True)
+    for job in (GOING, marked, replace(GOING, status={"conditions": [deadline_exceeded(5)]})):
+        plan = Plan(writes=(DELETE,), requeue_after=30.0)
+        assert reconcile(observed(job, in_sync(**RUNS)), at(5)) == plan
+
+
+@pytest.mark.parametrize(
+    ("job", "js", "settings"),
+    [
+        pytest.param(GOING, in_sync(), QUEUED_JOBSETS, id="of a queue that holds the JobSet"),
+        pytest.param(replace(GOING, collected=True), in_sync(), Settings(), id="that is collected"),
+        pytest.param(GOING, in_sync(deleting=True), Settings(), id="that goes already"),
+        pytest.param(GOING, in_sync(suspend=True), Settings(), id="without pods"),
+        pytest.param(GOING, in_sync(conditions=(JOBSET_FAILED,)), Settings(), id="that has ended"),
+        pytest.param(GOING, jobset(owner_uid="older"), Settings(), id="of another TrainJob"),
+        pytest.param(GOING, None, Settings(), id="that is gone"),
+    ],
+)
+def test_every_other_jobset_of_a_deleted_job_is_left_to_the_garbage_collector(job, js, settings):
+    assert reconcile(observed(job, js), at(5), settings) == NOTHING
 
 
 NOT_BUILT = 'no JobSet can be built from ClusterTrainingRuntime "rt": '

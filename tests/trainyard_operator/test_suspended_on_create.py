@@ -16,6 +16,7 @@ from trainyard_operator.core.admit import suspended_on_create
 GATES = "kueue.x-k8s.io/admission-gated-by"
 OURS = "trainyard.dev/sent-suspended"
 QUEUE = {"kueue.x-k8s.io/queue-name": "default"}
+PREBUILT = {"kueue.x-k8s.io/prebuilt-workload-name": "w"}
 POINTER = "/metadata/annotations/kueue.x-k8s.io~1admission-gated-by"
 
 
@@ -50,9 +51,8 @@ def test_it_is_held_beside_whoever_else_holds_it() -> None:
         pytest.param(job(False), id="one that is to run"),
         pytest.param(job(None), id="one that says nothing"),
         pytest.param(job(True, {GATES: OURS}), id="one that is held already"),
-        pytest.param(
-            job(True, labels={"kueue.x-k8s.io/prebuilt-workload-name": "w"}), id="one that MultiKueue sends"
-        ),
+        pytest.param(job(True, PREBUILT), id="one that MultiKueue sends"),
+        pytest.param(job(True, labels=PREBUILT), id="one that MultiKueue of Kueue 0.17 sends"),
         pytest.param(
             job(True, owners=[{"kind": "X", "name": "x", "controller": True}]),
             id="one of another controller",

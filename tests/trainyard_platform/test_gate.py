@@ -12,13 +12,21 @@ TENANT = "namespaceObject.metadata.?labels[?'trainyard.dev/tenant'].orValue('')"
 SUSPENDED = "object.spec.?suspend.orValue(false) == true"
 PATCHED = "object.spec.?runtimePatches.orValue([]).exists(patch, patch.manager == 'kueue.x-k8s.io/manager')"
 
-WORKLOAD = ".metadata.?labels[?'kueue.x-k8s.io/prebuilt-workload-name'].orValue('')"
+SENDS_WORKLOADS = (
+    "authorizer.group('kueue.x-k8s.io').resource('workloads').namespace(request.namespace)"
+    ".check('create').allowed()"
+)
+WORKLOADS = (
+    "[object.metadata.?annotations[?'kueue.x-k8s.io/prebuilt-workload-name'].orValue(''), "
+    "object.metadata.?labels[?'kueue.x-k8s.io/prebuilt-workload-name'].orValue('')]"
+)
+OLD_WORKLOADS = WORKLOADS.replace("object.", "oldObject.")
 NO_WORKLOAD = {
-    "expression": f"object{WORKLOAD} == '' || (oldObject != null && object{WORKLOAD} == oldObject{WORKLOAD}) "
-    "|| authorizer.group('kueue.x-k8s.io').resource('workloads').namespace(request.namespace)"
-    ".check('create').allowed()",
-    "message": "metadata.labels[kueue.x-k8s.io/prebuilt-workload-name]: must not be set, since the job would "
-    "then run with the quota of the Workload of another job. Remove the label.",
+    "expression": f"{WORKLOADS} == ['', ''] || (oldObject != null && {WORKLOADS} == {OLD_WORKLOADS}) "
+    f"|| {SENDS_WORKLOADS}",
+    "message": "kueue.x-k8s.io/prebuilt-workload-name: must be neither an annotation nor a label, since the "
+    "job would then run with the quota of the Workload of another job. Remove it from metadata.annotations "
+    "and metadata.labels.",
 }
 
 
@@ -100,6 +108,37 @@ RULE = {
     "operations": ["CREATE"],
     "resources": ["trainjobs"],
 }
+
+
+@pytest.mark.parametrize("holds_jobsets", [True, False])
+def test_only_who_may_create_workloads_deletes_a_trainjob_without_its_jobset(holds_jobsets: bool) -> None:
+    manifests = specs(holds_jobsets=holds_jobsets)
+    assert manifests["ValidatingAdmissionPolicy", "trainjobs-go-with-their-jobsets"] == {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [{**RULE, "operations": ["CREATE", "UPDATE", "DELETE"]}]},
+        "validations": [
+            {
+                "expression": "request.operation != 'DELETE' "
+                "|| (request.options.?propagationPolicy.orValue('') != 'Orphan' "
+                f"&& request.options.?orphanDependents.orValue(false) == false) || {SENDS_WORKLOADS}",
+                "message": "a TrainJob must not be deleted without its JobSet, whose pods would run on. "
+                "Delete it without propagationPolicy Orphan (kubectl: without --cascade=orphan).",
+            },
+            {
+                "expression": "request.operation == 'DELETE' "
+                "|| !('orphan' in object.metadata.?finalizers.orValue([])) "
+                "|| (oldObject != null && 'orphan' in oldObject.metadata.?finalizers.orValue([])) "
+                f"|| {SENDS_WORKLOADS}",
+                "message": "metadata.finalizers: must not contain orphan, since the pods of the TrainJob "
+                "would run on after its deletion. Remove this finalizer.",
+            },
+        ],
+    }
+    assert manifests["ValidatingAdmissionPolicyBinding", "trainjobs-go-with-their-jobsets"] == {
+        "policyName": "trainjobs-go-with-their-jobsets.policy.trainyard.dev",
+        "matchResources": {"namespaceSelector": SELECTOR},
+        "validationActions": ["Deny"],
+    }
 
 
 def test_no_trainjob_is_created_without_the_webhooks_that_judge_it() -> None:

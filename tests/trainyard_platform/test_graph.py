@@ -113,7 +113,12 @@ def test_of_the_rest_only_what_keeps_jobs_of_queues_out_while_nobody_is_there_st
     assert {name for name in kept if not name.startswith(("CustomResourceDefinition ", "Namespace "))} == {
         f"{kind} {kind.lower()}-{name}.policy.trainyard.dev"
         for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-        for name in ("queued-jobs-wait", "queued-jobs-own-themselves", "no-trainjobs-without-the-platform")
+        for name in (
+            "queued-jobs-wait",
+            "queued-jobs-own-themselves",
+            "trainjobs-go-with-their-jobsets",
+            "no-trainjobs-without-the-platform",
+        )
     }
 
 

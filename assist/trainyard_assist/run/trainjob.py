@@ -32,9 +32,11 @@ _NOT_COPIED: Final = frozenset(
     {
         "kubectl.kubernetes.io/last-applied-configuration",
         names.QUEUE_GATES_ANNOTATION,
+        names.PREBUILT_WORKLOAD,
+        names.MULTIKUEUE_ORIGIN_LABEL,
     }
 )
-"""Annotations that others wrote about a TrainJob."""
+"""Labels and annotations that others wrote about a TrainJob."""
 
 
 def base_name(words: Sequence[str], copied: str = "") -> str:
@@ -171,12 +173,14 @@ def _amounts(settings: Settings, runtime: Runtime, trainer: Json) -> dict[str, A
 def _copied_metadata(copied: Json | None) -> tuple[dict[str, str], dict[str, str]]:
     """Settings of the user outside the TrainJob's spec."""
     labels, annotations = (
-        resend.unmarked(read.texts(copied, "metadata", part)) for part in ("labels", "annotations")
+        {
+            name: value
+            for name, value in resend.unmarked(read.texts(copied, "metadata", part)).items()
+            if name not in _NOT_COPIED
+        }
+        for part in ("labels", "annotations")
     )
-    return (
-        {name: value for name, value in labels.items() if name != names.PREBUILT_WORKLOAD_LABEL},
-        {name: value for name, value in annotations.items() if name not in _NOT_COPIED},
-    )
+    return labels, annotations
 
 
 def _copied_spec(copied: Json | None) -> dict[str, Any]:

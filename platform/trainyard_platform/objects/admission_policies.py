@@ -32,7 +32,7 @@ def policy(
 
     Args:
         resources: Plurals of what it looks at.
-        operations: `CREATE` and `UPDATE`, or one of them.
+        operations: Of `CREATE`, `UPDATE` and `DELETE`, those that it looks at.
         expression: CEL.
         message: What people read who are refused.
         also: Further expressions, each with its message.

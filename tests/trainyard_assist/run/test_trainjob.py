@@ -78,7 +78,7 @@ def test_no_gpus_are_said_only_where_there_would_be_some() -> None:
     assert some["spec"]["trainer"]["resourcesPerNode"]["limits"] == {"nvidia.com/gpu": "0"}
 
 
-LIVE = {
+LIVE: dict[str, Any] = {
     "apiVersion": "trainer.kubeflow.org/v1alpha1",
     "kind": "TrainJob",
     "metadata": {
@@ -137,6 +137,18 @@ def test_a_copy_has_what_its_user_said_and_what_the_options_change() -> None:
             },
         },
     }
+
+
+def test_a_copy_of_a_job_that_multikueue_has_sent_is_not_taken_for_one() -> None:
+    name = "kueue.x-k8s.io/prebuilt-workload-name"
+    sent = {
+        "labels": {**LIVE["metadata"]["labels"], name: "w", "kueue.x-k8s.io/multikueue-origin": "multikueue"},
+        "annotations": {**LIVE["metadata"]["annotations"], name: "w"},
+    }
+    copied = {**LIVE, "metadata": {**LIVE["metadata"], **sent}}
+    chosen = settings.of_options({})
+    copies = [trainjob(chosen, runtime(), namespace="team", name="new", copied=job) for job in (copied, LIVE)]
+    assert copies[0] == copies[1]
 
 
 def test_a_copy_with_another_command_starts_that() -> None:

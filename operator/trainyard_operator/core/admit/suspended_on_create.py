@@ -53,9 +53,9 @@ def _is_sent_by_others(manifest: Json) -> bool:
     """Whether MultiKueue sends it from another cluster, or another controller owns it."""
     metadata = json_reader.mapping(manifest.get("metadata"), _METADATA)
     owners = json_reader.objects(metadata.get("ownerReferences"), _METADATA.child("ownerReferences"))
-    return names.PREBUILT_WORKLOAD_LABEL in _texts(manifest, "labels") or any(
-        owner.get("controller") is True for owner in owners
-    )
+    if any(owner.get("controller") is True for owner in owners):
+        return True
+    return any(names.PREBUILT_WORKLOAD in _texts(manifest, field) for field in ("annotations", "labels"))
 
 
 def _is_suspended(manifest: Json) -> bool:

@@ -98,9 +98,11 @@ def reconcile(
     becomes the condition `Blocked`.
     """
     job = observed.trainjob
-    if job.deleting or not is_managed(job):
+    if not is_managed(job):
         return NOTHING
     jobset = _own_jobset(observed)
+    if job.deleting:
+        return _while_deleted(job, jobset, settings)
     before = conditions.of(job.status)
     if conditions.finished(before):
         return _after_the_end(job, jobset, before, now, settings)
@@ -191,6 +193,19 @@ def _own_jobset(observed: Observed) -> JobSet | None:
 
 def _is_suspended(job: TrainJob) -> bool:
     return job.spec.get("suspend") is True
+
+
+def _while_deleted(job: TrainJob, jobset: JobSet | None, settings: Settings) -> Plan:
+    """A TrainJob that a finalizer keeps runs on, unless Kueue held it: its quota is then already another's.
+
+    If the garbage collector deletes its JobSet, or sets it free, that is left to it.
+    """
+    has_no_quota = _is_held_by_kueue(job) and not settings.queue_holds_jobset
+    if jobset is None or job.collected or not has_no_quota:
+        return NOTHING
+    if jobset.deleting or jobset.suspend or has_ended(jobset):
+        return NOTHING
+    return Plan(writes=(_deletion(jobset),), requeue_after=RETRY_SECONDS)
 
 
 # --- status -----------------------------------------------------------------

@@ -137,6 +137,7 @@ def trainjob_of(manifest: model.Json) -> model.TrainJob:
         labels=queueing.labels_of(labels),
         annotations=queueing.annotations_of(annotations) | _own_annotations(annotations),
         deleting="deletionTimestamp" in metadata,
+        collected=not names.DELETION_FINALIZERS.isdisjoint(metadata.get("finalizers") or ()),
         held_by_kueue=any(patch.get("manager") == names.KUEUES_PATCHES for patch in patches),
     )
 

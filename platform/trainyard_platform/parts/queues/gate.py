@@ -10,6 +10,7 @@ from ...objects.admission_policies import WEBHOOKS, WITH_WEBHOOKS, bound, policy
 
 NAME: Final = f"queued-jobs-wait.{names.POLICY_DOMAIN}"
 OWNERS_NAME: Final = f"queued-jobs-own-themselves.{names.POLICY_DOMAIN}"
+ORPHANS_NAME: Final = f"trainjobs-go-with-their-jobsets.{names.POLICY_DOMAIN}"
 PLATFORM_NAME: Final = f"no-trainjobs-without-the-platform.{names.POLICY_DOMAIN}"
 """Its name is what people read: the API server has no words for a missing parameter."""
 _QUEUE: Final = f"object.metadata.?labels[?'{names.QUEUE_LABEL}'].orValue('')"
@@ -31,19 +32,38 @@ _LEAVES: Final = (
     f"metadata.labels[{names.QUEUE_LABEL}]: must not be removed, since without it the {{kind}} would run "
     "without quota. Keep the label, or delete the {kind} and create it again."
 )
-_WORKLOAD: Final = f"{{}}.metadata.?labels[?'{names.PREBUILT_WORKLOAD_LABEL}'].orValue('')"
-_BRINGS_NO_WORKLOAD: Final = (
-    f"{_WORKLOAD.format('object')} == '' "
-    f"|| (oldObject != null && {_WORKLOAD.format('object')} == {_WORKLOAD.format('oldObject')}) "
-    f"|| authorizer.group('{names.KUEUE_GROUP}').resource('workloads').namespace(request.namespace)"
+_SENDS_WORKLOADS: Final = (
+    f"authorizer.group('{names.KUEUE_GROUP}').resource('workloads').namespace(request.namespace)"
     ".check('create').allowed()"
 )
-"""With the label, Kueue takes an existing Workload for the job's. MultiKueue sets it in a worker cluster, and
-may create Workloads; tenants may not."""
-_OF_ANOTHER: Final = (
-    f"metadata.labels[{names.PREBUILT_WORKLOAD_LABEL}]: must not be set, since the job would then run with "
-    "the quota of the Workload of another job. Remove the label."
+"""Administrators and MultiKueue may, tenants may not."""
+_WORKLOADS: Final = (
+    "[{0}.metadata.?annotations[?'{1}'].orValue(''), {0}.metadata.?labels[?'{1}'].orValue('')]"
 )
+_NEW_WORKLOADS: Final = _WORKLOADS.format("object", names.PREBUILT_WORKLOAD)
+_OLD_WORKLOADS: Final = _WORKLOADS.format("oldObject", names.PREBUILT_WORKLOAD)
+_BRINGS_NO_WORKLOAD: Final = (
+    f"{_NEW_WORKLOADS} == ['', ''] || (oldObject != null && {_NEW_WORKLOADS} == {_OLD_WORKLOADS}) "
+    f"|| {_SENDS_WORKLOADS}"
+)
+"""With one of them, Kueue takes an existing Workload for the job's: the annotation's, else the label's.
+MultiKueue sets it in a worker cluster."""
+_OF_ANOTHER: Final = (
+    f"{names.PREBUILT_WORKLOAD}: must be neither an annotation nor a label, since the job would then run "
+    "with the quota of the Workload of another job. Remove it from metadata.annotations and metadata.labels."
+)
+_ORPHANED: Final = f"'{names.ORPHAN_FINALIZER}' in {{}}.metadata.?finalizers.orValue([])"
+_TAKES_ITS_JOBSET: Final = (
+    "request.operation != 'DELETE' || (request.options.?propagationPolicy.orValue('') != 'Orphan' "
+    f"&& request.options.?orphanDependents.orValue(false) == false) || {_SENDS_WORKLOADS}"
+)
+"""Otherwise its JobSet runs on. A Workload of a TrainJob loses its owner and, with Kueue 0.18 and later, its
+quota."""
+_WILL_TAKE_IT: Final = (
+    f"request.operation == 'DELETE' || !({_ORPHANED.format('object')}) "
+    f"|| (oldObject != null && {_ORPHANED.format('oldObject')}) || {_SENDS_WORKLOADS}"
+)
+"""With the finalizer, a deletion that does not say what becomes of the JobSet leaves it."""
 _JOBS: Final = (
     *("apps/Deployment", "apps/ReplicaSet", "apps/StatefulSet", "batch/Job", "jobset.x-k8s.io/JobSet"),
     *(f"kubeflow.org/{kind}Job" for kind in ("JAX", "MPI", "Paddle", "PyTorch", "TF", "XGBoost")),
@@ -74,6 +94,7 @@ def manifests(
     return [
         *bound(NAME, held, selected),
         *bound(OWNERS_NAME, _trainjobs_own_themselves(), selected),
+        *bound(ORPHANS_NAME, _trainjobs_go_with_their_jobsets(), selected),
         *bound(PLATFORM_NAME, platform, {**selected, **(WITH_WEBHOOKS if admission else {})}),
     ]
 
@@ -117,6 +138,21 @@ def _trainjobs_own_themselves() -> Manifest:
         "then count it as a part of that job and give it no quota of its own. Remove the reference, or its "
         "field controller.",
         also={_BRINGS_NO_WORKLOAD: _OF_ANOTHER},
+    )
+
+
+def _trainjobs_go_with_their_jobsets() -> Manifest:
+    finalizer = (
+        f"metadata.finalizers: must not contain {names.ORPHAN_FINALIZER}, since the pods of the TrainJob "
+        "would run on after its deletion. Remove this finalizer."
+    )
+    return policy(
+        [names.TRAINJOBS],
+        ["CREATE", "UPDATE", "DELETE"],
+        _TAKES_ITS_JOBSET,
+        "a TrainJob must not be deleted without its JobSet, whose pods would run on. Delete it without "
+        "propagationPolicy Orphan (kubectl: without --cascade=orphan).",
+        also={_WILL_TAKE_IT: finalizer},
     )
 
 
