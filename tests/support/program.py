@@ -127,6 +127,8 @@ class Registered:
     ignored: tuple[str, ...] = ()
     deleted_with: str = ""
     protect: bool = False
+    replaced_on: tuple[str, ...] = ()
+    deleted_first: bool = False
 
     @property
     def key(self) -> str:
@@ -154,6 +156,8 @@ class Recorder(mocks.MockMonitor):
                 ignored=tuple(request.ignoreChanges),
                 deleted_with=_key(request.deletedWith),
                 protect=request.protect,
+                replaced_on=tuple(request.replaceOnChanges),
+                deleted_first=request.deleteBeforeReplace,
             )
         )
         register: Callable[[Any], Any] = super().RegisterResource

@@ -116,6 +116,15 @@ def test_efas_plugin_goes_to_the_machines_of_the_pools_that_offer_it() -> None:
     }
 
 
+def test_efas_plugin_keeps_the_machines_of_its_chart_where_those_of_a_pool_are_not_known() -> None:
+    efa: dict[str, Any] = {"cpu": "8", "memory": "64Gi", "resources": {"vpc.amazonaws.com/efa": "32"}}
+    named = pool(provider="eks", nodeLabels={}, machine={**efa, "type": "p5.48xlarge"})
+    assert values(AcceleratorKind.EFA, {}, one=pool(machine=efa), other=named) == {
+        "image": {"repository": "example.com/plugin", "tag": "1"},
+        "tolerations": [{"key": "vpc.amazonaws.com/efa", "operator": "Exists"}],
+    }
+
+
 def runtime(*containers: dict[str, Any]) -> Runtime:
     def job(name: str, step: str | None, container: dict[str, Any]) -> dict[str, Any]:
         labels = {"metadata": {"labels": {names.ANCESTOR_LABEL: step}}} if step else {}

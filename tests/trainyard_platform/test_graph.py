@@ -1128,3 +1128,27 @@ def test_namespaces_of_the_platforms_pods_hold_them_to_restricted_but_for_device
     assert levels == {
         name: "privileged" if name == "trainyard-accelerators" else "restricted" for name in with_pods
     }
+
+
+@pytest.mark.usefixtures("pins")
+def test_the_people_of_a_tenant_may_see_the_flavors_of_its_pools(tmp_path: Path) -> None:
+    machine = {"cpu": "8", "memory": "64Gi"}
+    pool = {"provider": "kwok", "nodes": 1, "machine": machine, "quota": [{"clusterQueue": "team"}]}
+    said = {
+        **MINIMAL,
+        "kueue": {"enabled": True},
+        "nodePools": {"large": pool},
+        "queues": {"clusterQueues": {"team": {}}},
+        "tenants": {"vision": {"clusterQueue": "team", "viewers": [{"name": "vision"}]}},
+    }
+    graph = stack(tmp_path, said)
+    [role] = [one for one in graph.values() if one.name == "clusterrole-trainyard-queue-viewer-vision"]
+    seen = {rule["resources"][0]: rule["resourceNames"] for rule in role.inputs["rules"]}
+    assert seen == {"clusterqueues": ["team"], "resourceflavors": ["large"]}
+
+
+@pytest.mark.usefixtures("pins")
+def test_a_storage_class_is_replaced_where_the_api_server_would_refuse_to_change_it(tmp_path: Path) -> None:
+    graph = stack(tmp_path, {**MINIMAL, "storage": {"shared": {"provisioner": "efs.csi.aws.com"}}})
+    [made] = of_type(graph, "kubernetes:storage.k8s.io/v1:StorageClass")
+    assert (made.replaced_on, made.deleted_first) == (("reclaimPolicy", "volumeBindingMode"), True)

@@ -673,11 +673,26 @@ def test_azures_sizes_say_whether_they_have_infiniband(size: str, infiniband: bo
     assert (not found) is infiniband
 
 
-def test_a_package_that_is_not_installed_is_named_with_the_way_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("in_a_clone", "way_out"),
+    [
+        (True, "make cloud CLOUD=eks"),
+        (
+            False,
+            "write trainyard[site,eks] instead of trainyard[site] in requirements.txt, "
+            "and run make environment",
+        ),
+    ],
+    ids=["a clone", "a site"],
+)
+def test_a_package_that_is_not_installed_is_named_with_the_way_to_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, in_a_clone: bool, way_out: str
+) -> None:
     monkeypatch.setitem(sys.modules, "pulumi_aws", None)
     monkeypatch.delitem(sys.modules, "trainyard_platform.parts.node_pools.eks", raising=False)
+    (tmp_path / "Pulumi.yaml").touch()
+    (tmp_path / "stacks").mkdir()
+    monkeypatch.chdir(program.ROOT if in_a_clone else tmp_path)
     with pytest.raises(PlatformError) as stopped:
         providers.package(Provider.EKS)
-    assert str(stopped.value) == (
-        "nodePools: provider eks needs the Python package pulumi_aws: make cloud CLOUD=eks"
-    )
+    assert str(stopped.value) == f"nodePools: provider eks needs the Python package pulumi_aws: {way_out}"

@@ -214,7 +214,8 @@ def test_a_manager_has_a_cluster_a_worker_and_a_check_for_those_it_sends_jobs_to
 
 
 def test_a_worker_lets_a_manager_send_jobs_and_see_what_becomes_of_them_and_nothing_else() -> None:
-    account, role, binding = multikueue_manifests.worker("kueue-system", [Integration.TRAINJOB])
+    kinds = [Integration.TRAINJOB, Integration.JOB]
+    account, role, binding = multikueue_manifests.worker("kueue-system", kinds)
     sent = ["create", "delete", "get", "list", "watch"]
     assert account == {
         "apiVersion": "v1",
@@ -222,14 +223,16 @@ def test_a_worker_lets_a_manager_send_jobs_and_see_what_becomes_of_them_and_noth
         "metadata": {"name": "trainyard-multikueue", "namespace": "kueue-system"},
     }
     assert role["rules"] == [
-        {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads"], "verbs": sent},
+        {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads"], "verbs": [*sent, "patch", "update"]},
         {
             "apiGroups": ["kueue.x-k8s.io"],
             "resources": ["workloads/status"],
             "verbs": ["get", "patch", "update"],
         },
         {"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainjobs"], "verbs": sent},
+        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": [*sent, "patch"]},
         {"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainjobs/status"], "verbs": ["get"]},
+        {"apiGroups": ["batch"], "resources": ["jobs/status"], "verbs": ["get"]},
     ]
     assert binding["roleRef"]["name"] == role["metadata"]["name"] == "trainyard-multikueue"
     assert binding["subjects"] == [

@@ -76,6 +76,61 @@ def test_containers_get_no_default_that_their_namespace_refuses(part: str) -> No
     ) in str(refused.value).splitlines()
 
 
+def defaults_of_a_team(**defaults: Any) -> settings.StackSettings:
+    stack = {
+        "operator": OPERATOR,
+        "kueue": {"enabled": True},
+        "queues": {"clusterQueues": {"research": {}}},
+        "tenants": {"team": {"clusterQueue": "research", "containerDefaults": defaults}},
+    }
+    return settings.of(stack, "prod")
+
+
+@pytest.mark.parametrize(
+    ("defaults", "message"),
+    [
+        pytest.param(
+            {"limits": {"memory": "128Mi"}},
+            "requests.memory is 256Mi and limits.memory is 128Mi: no request may exceed the limit; set both",
+            id="less than the request that nobody has set",
+        ),
+        pytest.param(
+            {"requests": {"cpu": "2"}, "limits": {"cpu": "1500m"}},
+            "requests.cpu is 2 and limits.cpu is 1500m: no request may exceed the limit; set both",
+            id="less than the request that is set",
+        ),
+        pytest.param(
+            {"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "2"}},
+            "requests.nvidia.com/gpu is 1 and limits.nvidia.com/gpu is 2: "
+            "both must be the same for this resource",
+            id="more devices than are requested",
+        ),
+    ],
+)
+def test_limits_that_the_api_server_refuses_beside_the_requests_are_refused_before(
+    defaults: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(PlatformError) as refused:
+        defaults_of_a_team(**defaults)
+    assert str(refused.value).splitlines()[1:] == [
+        f"  trainyard:platform.tenants.team.containerDefaults: {message}"
+    ]
+
+
+@pytest.mark.parametrize(
+    "defaults",
+    [
+        {"limits": {"memory": "256Mi"}},
+        {"requests": {"cpu": "1"}, "limits": {"memory": "128Mi"}},
+        {"requests": {"cpu": "1", "nvidia.com/gpu": "1"}, "limits": {"cpu": "2", "nvidia.com/gpu": "1"}},
+    ],
+    ids=["as much", "another resource", "more of what nodes can share"],
+)
+def test_limits_that_hold_the_requests_are_accepted(defaults: dict[str, Any]) -> None:
+    accepted = defaults_of_a_team(**defaults).tenants["team"].container_defaults
+    assert accepted.limits == defaults["limits"]
+
+
 def test_the_namespace_says_whose_it_is_and_what_its_pods_may_ask() -> None:
     assert tenant_manifests.namespace("team", tenant()) == {
         "apiVersion": "v1",

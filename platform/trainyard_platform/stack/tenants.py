@@ -104,6 +104,24 @@ class ContainerDefaults(StrictModel):
     limits: Amounts = Field(default={})
     """Limits, by resource."""
 
+    @model_validator(mode="after")
+    def _limits_hold_requests(self) -> "ContainerDefaults":
+        for name in sorted(self.requests.keys() & self.limits.keys()):
+            request, limit = self.requests[name], self.limits[name]
+            excess = quantity.parse(request).nano - quantity.parse(limit).nano
+            given = f"requests.{name} is {request} and limits.{name} is {limit}"
+            if excess > 0:
+                raise ValueError(f"{given}: no request may exceed the limit; set both")
+            if excess and not _overcommitted(name):
+                raise ValueError(f"{given}: both must be the same for this resource")
+        return self
+
+
+def _overcommitted(resource: str) -> bool:
+    """Whether a container may request less of it than its limit: not so for devices and huge pages."""
+    native = "/" not in resource or "kubernetes.io/" in resource
+    return native and not resource.startswith("hugepages-")
+
 
 def _block(text: str) -> str:
     """The same text, if the API server accepts it as the block of a NetworkPolicy."""

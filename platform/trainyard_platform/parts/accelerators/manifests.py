@@ -77,12 +77,13 @@ def _efa(
 ) -> Values:
     # Its chart chooses nodes by their machine, with a list of all that have EFA; the
     # list is replaced as a whole, so machines that are newer than the chart count
-    # too.
-    machines = sorted({pool.machine.type for pool in matching_pools.values() if pool.machine.type})
+    # too. Of an existing pool the machine is not known: then the chart's list stays.
+    machines = {pool.machine.type or "" for pool in matching_pools.values()}
+    known = machines and "" not in machines
     repository, tag = image
     return {
         "image": {"repository": repository, "tag": tag},
-        **({"supportedInstanceLabels": {"values": machines}} if machines else {}),
+        **({"supportedInstanceLabels": {"values": sorted(machines)}} if known else {}),
         "tolerations": _tolerations(kind, matching_pools),
     }
 

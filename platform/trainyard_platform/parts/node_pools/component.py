@@ -10,6 +10,7 @@ from types import ModuleType
 
 import pulumi
 
+from trainyard_api import places
 from trainyard_api.pools import NODE_GROUPS, NodePool, Provider
 
 from ...assembly import Assembly
@@ -69,7 +70,12 @@ def package(provider: Provider) -> ModuleType:
     try:
         return importlib.import_module(f".{provider}", __package__)
     except ModuleNotFoundError as error:
-        raise PlatformError(
-            f"nodePools: provider {provider} needs the Python package {error.name}: "
+        way_out = (
             f"make cloud CLOUD={provider}"
+            if places.site().is_clone
+            else f"write trainyard[site,{provider}] instead of trainyard[site] in requirements.txt, "
+            "and run make environment"
+        )
+        raise PlatformError(
+            f"nodePools: provider {provider} needs the Python package {error.name}: {way_out}"
         ) from error

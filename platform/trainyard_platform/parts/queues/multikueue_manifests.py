@@ -1,6 +1,6 @@
 """From MultiKueue's settings to Kueue's objects and a worker's permissions: pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from trainyard_api import names
@@ -20,6 +20,8 @@ _RESOURCES = {
     Integration.POD: ("", "pods"),
 }
 _SENT = ("create", "delete", "get", "list", "watch")
+_CHANGED: Mapping[Integration, Sequence[str]] = {Integration.JOB: ("patch",)}
+"""What a manager also does to jobs that it has sent: an elastic Job gets its new parallelism."""
 
 
 def manager(settings: MultiKueue) -> list[Manifest]:
@@ -55,17 +57,18 @@ def worker(namespace: str, integrations: Iterable[Integration]) -> list[Manifest
         namespace: Kueue's.
         integrations: Kinds of jobs that are queued; a manager watches all of them.
     """
-    jobs = [_RESOURCES[kind] for kind in integrations]
+    jobs = [(*_RESOURCES[kind], (*_SENT, *_CHANGED.get(kind, ()))) for kind in integrations]
     account = {"name": ACCOUNT, "namespace": namespace}
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account},
         rights.role(
             {"name": ACCOUNT},
             [
-                rights.rule(names.KUEUE_GROUP, ["workloads"], _SENT),
+                # Kueue does not send a job anew whose priority has changed: it changes the Workload.
+                rights.rule(names.KUEUE_GROUP, ["workloads"], (*_SENT, "patch", "update")),
                 rights.rule(names.KUEUE_GROUP, ["workloads/status"], ["get", "patch", "update"]),
-                *(rights.rule(group, [resource], _SENT) for group, resource in jobs),
-                *(rights.rule(group, [f"{resource}/status"], ["get"]) for group, resource in jobs),
+                *(rights.rule(group, [resource], verbs) for group, resource, verbs in jobs),
+                *(rights.rule(group, [f"{resource}/status"], ["get"]) for group, resource, _ in jobs),
             ],
         ),
         rights.binding({"name": ACCOUNT}, ACCOUNT, [rights.account(**account)]),

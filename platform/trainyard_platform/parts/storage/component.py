@@ -1,7 +1,8 @@
 """The StorageClasses that the platform creates for the roles of the catalog's claims.
 
-A StorageClass never changes: with other settings it is replaced, and volumes
-created from the old one stay as they are.
+The API server refuses to change most fields of a StorageClass. With other
+settings it is therefore replaced, and volumes created from the old one stay as
+they are. The provider does so itself for `provisioner` and `parameters` alone.
 """
 
 import pulumi
@@ -18,7 +19,15 @@ class Storage(pulumi.ComponentResource):
     def __init__(self, name: str, opts: pulumi.ResourceOptions, *, settings: Settings) -> None:
         super().__init__("trainyard:platform:Storage", name, {}, opts)
         for manifest in manifests.storage_classes(settings):
-            declare(manifest, pulumi.ResourceOptions(parent=self))
+            # The name stays the same: a new one can only follow the old one.
+            declare(
+                manifest,
+                pulumi.ResourceOptions(
+                    parent=self,
+                    replace_on_changes=["reclaimPolicy", "volumeBindingMode"],
+                    delete_before_replace=True,
+                ),
+            )
         self.register_outputs({})
 
 

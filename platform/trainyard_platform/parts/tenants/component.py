@@ -15,6 +15,7 @@ from ...objects.annotations import KEPT
 from ...objects.declare import annotated, declare
 from ...stack import queues as stack_queues
 from ...stack.tenants import Tenant
+from ..node_pools import manifests as pool_manifests
 from ..operator import endpoints as operator
 from ..queues.component import Queues
 from . import manifests
@@ -82,7 +83,7 @@ def install(assembly: Assembly) -> None:
         dns_ports=stack.cluster.dns_ports,
         reports=stack.operator.feature_gates.train_job_status,
         caches=stack.data_cache.enabled,
-        queues=stack.queues,
+        queues=pool_manifests.with_pools(stack.queues, stack.node_pools),
         after=assembly.after(Queues),
     )
     assembly.add(tenants)
