@@ -139,6 +139,7 @@ class Bench:
         await self.driver.submit(names, suspend=True)
         if self.controller is not None:
             await self.driver.until("warming up", lambda: len(self.driver.status_writes), _WARM_UP)
+            await self.driver.quiet()
 
     def to_jobset(self, names: Sequence[str]) -> dict[str, float]:
         """Seconds from each TrainJob's creation to its JobSet, in milliseconds: p50 and p99."""

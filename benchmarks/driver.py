@@ -36,6 +36,10 @@ AT_ONCE = 16
 _LOOK_SECONDS = 0.03
 _PATIENCE = 300.0
 """Seconds without progress after which a wait fails: a controller that hangs gives no result."""
+_QUIET_SECONDS = 2.0
+"""A controller that has not written for so long has worked off what there was."""
+_QUIET_WITHIN = 180.0
+"""Seconds after which a controller that still writes gives no result."""
 _ALWAYS_WRITTEN = frozenset({"leases", "events", "nodes/status"})
 """Resources that are written even where nothing gets any further."""
 
@@ -69,6 +73,8 @@ class Driver:
         self._agent = agent
         self._admitted: set[str] | None = None if queue_holds != TRAINJOB else set()
         """TrainJobs that Kueue admitted, for their controller to resume; None where Kueue resumes JobSets."""
+        self.written = 0.0
+        """When the controller last wrote anything, in seconds since the epoch."""
         self._progress = 0
         """How many writes have been seen, by whomever."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -154,6 +160,18 @@ class Driver:
             elif time.monotonic() - since > _PATIENCE:
                 raise BenchmarkError(f"{title}: {counted} of {target}, and no writes for {_PATIENCE:.0f} s")
 
+    async def quiet(self) -> None:
+        """Wait until the controller has nothing left to do, so that what is measured next pays for itself alone.
+
+        Raises `BenchmarkError` if it still writes after minutes.
+        """
+        end = time.time() + _QUIET_WITHIN
+        await asyncio.sleep(_LOOK_SECONDS)  # the log of what was just seen
+        while (now := time.time()) - self.written < _QUIET_SECONDS:
+            if now > end:
+                raise BenchmarkError(f"the controller still writes after {_QUIET_WITHIN:.0f} s")
+            await asyncio.sleep(_LOOK_SECONDS)
+
     async def settled(self) -> None:
         """Wait until what was called for JobSets has ended. Raises what the first of it raised."""
         await asyncio.gather(*self._tasks)
@@ -167,7 +185,10 @@ class Driver:
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _notice(self, call: Call) -> None:
-        self._progress += call.done and call.is_write and call.resource not in _ALWAYS_WRITTEN
+        if call.is_write and call.resource not in _ALWAYS_WRITTEN:
+            self._progress += call.done
+            if call.agent.startswith(self._agent):
+                self.written = call.answered
         if call.resource == "jobsets" and call.code == 201 and call.name not in self.jobsets:
             self.jobsets.add(call.name)
             self._call(self.on_jobset, call.name)

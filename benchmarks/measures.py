@@ -38,18 +38,21 @@ async def burst(bench: Bench, *, sizes: Sequence[int]) -> Figures:
 
 
 async def _wave(bench: Bench, prefix: str, jobs: int, **spec: Any) -> Figures:
+    """So many suspended TrainJobs at once; leaves a controller that has nothing left to do."""
     names = _names(prefix, jobs)
     mark = bench.mark()
     await _until_status(bench, names, suspend=True, **spec)
     used = bench.used(mark)
     start = min(call.received for call in bench.calls if call.agent == AGENT and call.resource == TRAINJOBS)
     status_writes = audit.write_times(bench.calls, "trainjobs/status", bench.side.agent)
-    return {
+    figures = {
         "jobs/s": jobs / (max(status_writes[f"{NAMESPACE}/{name}"][0] for name in names) - start),
         **bench.to_jobset(names),
         **_each(used, jobs),
         "controller memory, MiB": bench.running.memory,
     }
+    await bench.driver.quiet()
+    return figures
 
 
 async def steady(bench: Bench, *, rates: Sequence[float], seconds: float) -> Figures:
@@ -75,7 +78,9 @@ async def _arriving(bench: Bench, rate: float, jobs: int) -> Figures:
     bench.driver.on_jobset = None
     done = audit.write_times(bench.calls, "jobsets/status", AGENT)
     changes = {key: done[key][0] for name in names if (key := f"{NAMESPACE}/{name}") in done}
-    return {**bench.to_jobset(names), **bench.to_status(changes), **_each(used, jobs)}
+    figures = {**bench.to_jobset(names), **bench.to_status(changes), **_each(used, jobs)}
+    await bench.driver.quiet()
+    return figures
 
 
 async def life(bench: Bench, *, jobs: int, rate: float, seconds: float) -> Figures:

@@ -1,0 +1,100 @@
+"""What is measured begins when the controller is at rest, and ends when all is done."""
+
+import asyncio
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from benchmarks.audit import Call
+from benchmarks.bench import OURS, Bench
+from benchmarks.driver import AGENT, Driver
+from benchmarks.errors import BenchmarkError
+
+from benchmarks import driver as driver_module
+from benchmarks import measures
+
+OPERATOR = "trainyard-operator/1"
+BUSY = 0.3
+"""Seconds for which the controller goes on writing after the first status of a TrainJob."""
+
+
+class Cluster:
+    """An API server with a controller that writes each status at once, and applies the JobSet again later."""
+
+    def __init__(self) -> None:
+        self.tail = SimpleNamespace(calls=[], heard=None, reset=self._mark)
+        self.left_at_marks: list[int] = []
+        """How many TrainJobs the controller was still busy with at each mark."""
+        client: Any = SimpleNamespace(create=self._create)
+        tail: Any = self.tail
+        self.driver = Driver(client, tail, OURS.agent, OURS.queue_holds)
+        self._work: set[asyncio.Task[None]] = set()
+
+    @property
+    def bench(self) -> Bench:
+        plane: Any = SimpleNamespace(tail=self.tail, cpu=lambda component: 0.0)
+        controller: Any = SimpleNamespace(cpu=0.0, memory=1.0)
+        return Bench(OURS, plane, self.driver, controller)
+
+    def _mark(self) -> None:
+        self.left_at_marks.append(len(self._work))
+        self.tail.calls.clear()
+
+    async def _create(self, path: str, manifest: Any) -> None:
+        name = manifest["metadata"]["name"]
+        self._call("create", "trainjobs", name, AGENT)
+        self._do(self._new(name))
+
+    def _do(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+    async def _new(self, name: str) -> None:
+        self._call("create", "jobsets", name, OPERATOR)
+        self._call("patch", "trainjobs/status", name, OPERATOR)
+        await asyncio.sleep(BUSY)
+        self._call("patch", "jobsets", name, OPERATOR)
+
+    def _call(self, verb: str, resource: str, name: str, agent: str) -> None:
+        now = time.time()
+        code = 201 if verb == "create" else 200
+        call = Call(verb, resource, "default", name, agent, code, now, now)
+        self.tail.calls.append(call)
+        self.tail.heard(call)
+
+
+@pytest.fixture
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_module, "_QUIET_SECONDS", 2 * BUSY)
+
+
+@pytest.mark.usefixtures("impatience")
+@pytest.mark.parametrize(
+    ("measure", "much"),
+    [
+        (measures.burst, {"sizes": (4, 6)}),
+        (measures.fairness, {"jobs": 2, "nodes": 10}),
+    ],
+    ids=["burst", "fairness"],
+)
+def test_a_measurement_begins_when_the_controller_has_worked_off_what_was_before(measure, much) -> None:
+    cluster = Cluster()
+
+    async def measured() -> None:
+        await cluster.bench.warm_up()
+        await measure(cluster.bench, **much)
+
+    asyncio.run(measured())
+    # The giant alone: it is what the small ones are measured beside.
+    assert cluster.left_at_marks == [0, 1 if measure is measures.fairness else 0]
+
+
+@pytest.mark.usefixtures("impatience")
+def test_a_controller_that_never_stops_writing_gives_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_module, "_QUIET_WITHIN", 0.1)
+    driver = Cluster().driver
+    driver.written = time.time() + 60
+    with pytest.raises(BenchmarkError, match=r"the controller still writes after 0 s"):
+        asyncio.run(driver.quiet())
