@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -59,8 +58,8 @@ class Driver:
         """TrainJobs that have got a JobSet, by name."""
         self.pods: set[str] = set()
         """TrainJobs of which a pod runs on a simulated node, by name."""
-        self.status_writes: Counter[str] = Counter()
-        """How often the controller has written the status of each TrainJob."""
+        self.status_writes: dict[str, float] = {}
+        """When the controller last wrote the status of each TrainJob, by name."""
         self.on_jobset: Callable[[str], Awaitable[None]] | None = None
         """Called in a task of its own with the name of each JobSet that is new."""
         self.resumed: dict[str, float] = {}
@@ -161,7 +160,7 @@ class Driver:
                 raise BenchmarkError(f"{title}: {counted} of {target}, and no writes for {_PATIENCE:.0f} s")
 
     async def quiet(self) -> None:
-        """Wait until the controller has nothing left to do, so that what is measured next pays for itself alone.
+        """Wait until the controller has nothing left to do: what is measured next pays for itself alone.
 
         Raises `BenchmarkError` if it still writes after minutes.
         """
@@ -201,7 +200,7 @@ class Driver:
         elif call.resource == "pods/status" and call.done and call.agent.startswith(KUBELET):
             self.pods.add(job_of(call.name))
         elif call.resource == "trainjobs/status" and call.done and call.agent.startswith(self._agent):
-            self.status_writes[call.name] += 1
+            self.status_writes[call.name] = call.answered
 
     def _resumes(self, call: Call) -> bool:
         """Whether this write is the first to a JobSet since Kueue has admitted it."""

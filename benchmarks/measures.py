@@ -74,13 +74,34 @@ async def _arriving(bench: Bench, rate: float, jobs: int) -> Figures:
     bench.driver.on_jobset = finish
     mark = bench.mark()
     await _until_status(bench, names, rate=rate)
-    used = bench.used(mark)
     bench.driver.on_jobset = None
-    done = audit.write_times(bench.calls, "jobsets/status", AGENT)
-    changes = {key: done[key][0] for name in names if (key := f"{NAMESPACE}/{name}") in done}
+    changes = await _until_told(bench, names)
+    used = bench.used(mark)
     figures = {**bench.to_jobset(names), **bench.to_status(changes), **_each(used, jobs)}
     await bench.driver.quiet()
     return figures
+
+
+async def _until_told(bench: Bench, names: Sequence[str]) -> dict[str, float]:
+    """Wait until the controller has written the status of each TrainJob after its JobSet was done.
+
+    Returns when that was, by `namespace/name`.
+    """
+
+    def done() -> dict[str, float]:
+        times = audit.write_times(bench.calls, "jobsets/status", AGENT)
+        return {key: times[key][0] for name in names if (key := f"{NAMESPACE}/{name}") in times}
+
+    driver = bench.driver
+    await driver.settled()
+    await driver.until("done", lambda: len(done()), len(names))
+    changes = done()
+    await driver.until(
+        "with a status since",
+        lambda: sum(driver.status_writes[name] >= changes[f"{NAMESPACE}/{name}"] for name in names),
+        len(names),
+    )
+    return changes
 
 
 async def life(bench: Bench, *, jobs: int, rate: float, seconds: float) -> Figures:
@@ -155,7 +176,7 @@ async def standing(bench: Bench, *, jobs: int, restarts: int, seconds: float) ->
     figures["API server memory, MiB"] = bench.plane.memory("kube-apiserver")
     turns = [await _restarted(bench) for _ in range(restarts)]
     figures |= {name: max(turn[name] for turn in turns) for name in turns[0]}
-    before = Counter(driver.status_writes)
+    before = dict(driver.status_writes)
     await driver.each(names, driver.complete)
     await driver.until("done", lambda: sum(driver.status_writes[name] > before[name] for name in names), jobs)
     await asyncio.sleep(_SETTLED)

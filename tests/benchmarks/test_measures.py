@@ -26,7 +26,7 @@ class Cluster:
         self.tail = SimpleNamespace(calls=[], heard=None, reset=self._mark)
         self.left_at_marks: list[int] = []
         """How many TrainJobs the controller was still busy with at each mark."""
-        client: Any = SimpleNamespace(create=self._create)
+        client: Any = SimpleNamespace(create=self._create, patch=self._patch)
         tail: Any = self.tail
         self.driver = Driver(client, tail, OURS.agent, OURS.queue_holds)
         self._work: set[asyncio.Task[None]] = set()
@@ -46,6 +46,11 @@ class Cluster:
         self._call("create", "trainjobs", name, AGENT)
         self._do(self._new(name))
 
+    async def _patch(self, path: str, body: Any) -> None:
+        name = path.split("/")[-2]
+        self._call("patch", "jobsets/status", name, AGENT)
+        self._do(self._changed(name))
+
     def _do(self, work: Any) -> None:
         task = asyncio.create_task(work)
         self._work.add(task)
@@ -56,6 +61,10 @@ class Cluster:
         self._call("patch", "trainjobs/status", name, OPERATOR)
         await asyncio.sleep(BUSY)
         self._call("patch", "jobsets", name, OPERATOR)
+
+    async def _changed(self, name: str) -> None:
+        await asyncio.sleep(BUSY)
+        self._call("patch", "trainjobs/status", name, OPERATOR)
 
     def _call(self, verb: str, resource: str, name: str, agent: str) -> None:
         now = time.time()
@@ -76,8 +85,9 @@ def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (measures.burst, {"sizes": (4, 6)}),
         (measures.fairness, {"jobs": 2, "nodes": 10}),
+        (measures.steady, {"rates": (20, 40), "seconds": 0.1}),
     ],
-    ids=["burst", "fairness"],
+    ids=["burst", "fairness", "steady"],
 )
 def test_a_measurement_begins_when_the_controller_has_worked_off_what_was_before(measure, much) -> None:
     cluster = Cluster()
@@ -98,3 +108,13 @@ def test_a_controller_that_never_stops_writing_gives_no_result(monkeypatch: pyte
     driver.written = time.time() + 60
     with pytest.raises(BenchmarkError, match=r"the controller still writes after 0 s"):
         asyncio.run(driver.quiet())
+
+
+@pytest.mark.usefixtures("impatience")
+def test_what_arrives_at_a_rate_is_measured_until_each_end_is_in_a_status() -> None:
+    cluster = Cluster()
+    figures = asyncio.run(measures.steady(cluster.bench, rates=[40], seconds=0.1))
+    least = figures["40/s: JobSet change to status, p50, ms"]
+    assert least >= BUSY * 1000
+    told = [call for call in cluster.tail.calls if call.resource == "trainjobs/status"]
+    assert len(told) == 2 * 4
