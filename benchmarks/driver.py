@@ -191,8 +191,9 @@ class Driver:
         if call.resource == "jobsets" and call.code == 201 and call.name not in self.jobsets:
             self.jobsets.add(call.name)
             self._call(self.on_jobset, call.name)
-        elif call.resource == "trainjobs" and call.done and call.is_write and call.agent.startswith(KUEUE):
-            if self._admitted is not None:
+        elif call.resource == "trainjobs" and call.done and call.agent.startswith(KUEUE):
+            # Before the patch that resumes it, an update says what its pods shall have.
+            if self._admitted is not None and call.verb == "patch":
                 self._admitted.add(call.name)
         elif call.resource == "jobsets" and call.code == 200 and call.is_write and self._resumes(call):
             self.resumed[call.name] = call.answered
