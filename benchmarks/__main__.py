@@ -52,6 +52,12 @@ def main() -> int:
     if unknown := [name for name in arguments.scenario if name not in scenarios]:
         parser.error(f"there is no scenario {', '.join(unknown)}; there are: {', '.join(scenarios)}")
     chosen = [scenarios[name] for name in arguments.scenario] or usual
+    if arguments.against and (only_here := [scenario.name for scenario in chosen if scenario.only_here]):
+        without = f"{', '.join(only_here)}: runs the programs of this checkout alone; nothing to compare"
+        if arguments.scenario:
+            parser.error(without)
+        print(without, file=sys.stderr)
+        chosen = [scenario for scenario in chosen if not scenario.only_here]
     if arguments.quick:  # the reference as it is shipped is enough
         chosen = [replace(scenario, sides=scenario.sides[:2]) for scenario in chosen]
     if arguments.against:

@@ -29,7 +29,6 @@ from trainyard_sandbox.toolchain import Toolchain
 from . import processes
 from .errors import BenchmarkError
 
-REQUIREMENTS = PROJECT / "requirements" / "operator.txt"
 _READY_SECONDS = 120.0
 _END_SECONDS = 20.0
 _LAST_WORDS = 5
@@ -152,7 +151,7 @@ def ours(
     webhook, health = free_port(), free_port()
     variables = {}
     if program is None:
-        program = (environment() / "bin" / "python", "-m", "trainyard_operator")
+        program = (environment(checkout) / "bin" / "python", "-m", "trainyard_operator")
         rooms = ("api", "kube", "operator", "policies")
         variables["PYTHONPATH"] = os.pathsep.join(str(checkout / room) for room in rooms)
     command = [
@@ -218,12 +217,13 @@ def serving_certificates(folder: Path) -> tuple[bytes, Path]:
     return authority.pair.cert.read_bytes(), served
 
 
-def environment() -> Path:
-    """A virtual environment with only the operator's locked requirements, made once and kept in the cache.
+def environment(checkout: Path = PROJECT) -> Path:
+    """A virtual environment with only what a checkout's operator requires, made once and kept in the cache.
 
     Raises `BenchmarkError` if it cannot be made.
     """
-    digest = hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()[:12]
+    requirements = checkout / "requirements" / "operator.txt"
+    digest = hashlib.sha256(requirements.read_bytes() + sys.version.encode()).hexdigest()[:12]
     folder = cache_dir() / "benchmarks" / digest
     if (folder / "done").exists():
         return folder
@@ -239,7 +239,7 @@ def environment() -> Path:
             "--disable-pip-version-check",
             "--require-hashes",
             "--requirement",
-            REQUIREMENTS,
+            requirements,
         ),
     )
     with log.open("wb") as file:
