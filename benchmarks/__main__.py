@@ -13,7 +13,7 @@ from trainyard_api.errors import UserError
 from trainyard_sandbox.locks import locked
 from trainyard_sandbox.paths import PROJECT, cache_dir
 
-from . import report
+from . import controllers, plane, report
 from .bench import OURS, of_checkout
 from .rounds import Results, measure
 from .scenarios import ALL
@@ -60,8 +60,9 @@ def main() -> int:
         chosen = [scenario for scenario in chosen if not scenario.only_here]
     if arguments.quick:  # the reference as it is shipped is enough
         chosen = [replace(scenario, sides=scenario.sides[:2]) for scenario in chosen]
-    if arguments.against:
-        before = of_checkout(arguments.against.resolve())
+    against = arguments.against and arguments.against.resolve()
+    if against:
+        before = of_checkout(against)
         chosen = [replace(scenario, sides=(OURS, before)) for scenario in chosen]
 
     # What a shell starts in the background ignores Ctrl-C unless told otherwise. All three do what Ctrl-C
@@ -75,6 +76,10 @@ def main() -> int:
 
     try:
         with locked(cache_dir() / "locks" / "benchmarks.lock", "other benchmarks"):
+            # Before there is an event loop: while one runs, only what is awaited hears a signal.
+            plane.build()
+            for checkout in filter(None, (PROJECT, against)):
+                controllers.environment(checkout)
             results = asyncio.run(measure(chosen, keep, quick=arguments.quick, rounds=arguments.rounds))
     except UserError as error:
         print(error.shown, file=sys.stderr)

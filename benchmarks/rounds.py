@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trainyard_sandbox.toolchain import tools
 
-from . import controllers, plane, processes
+from . import processes
 from .bench import Side, at_work
 from .errors import BenchmarkError
 from .figures import Figure, together
@@ -61,12 +61,10 @@ async def measure(
     quick: bool,
     rounds: int | None = None,
 ) -> Results:
-    """Measure these scenarios, with one small round each if `quick`.
+    """Measure these scenarios, with one small round each if `quick`; all that they need has been built.
 
     `keep` gets the results so far after each scenario.
     """
-    plane.build()
-    controllers.environment()
     results = Results(datetime.now(UTC), quick, machine())
     for scenario in scenarios:
         turns: list[Turn] = []

@@ -58,7 +58,6 @@ def test_webhooks_are_called_by_url_and_trusted_only_if_told_whom():
 
 
 def test_the_operator_of_another_checkout_runs_with_what_that_one_requires(tmp_path, monkeypatch):
-    checkouts = []
-    monkeypatch.setattr(controllers, "environment", lambda checkout: checkouts.append(checkout) or tmp_path)
+    monkeypatch.setattr(controllers, "environment", lambda checkout: checkout / "environment")
     controller = controllers.ours(tmp_path / "kubeconfig", tmp_path, checkout=tmp_path / "older")
-    assert (checkouts, controller.command[0]) == ([tmp_path / "older"], str(tmp_path / "bin" / "python"))
+    assert controller.command[0] == str(tmp_path / "older" / "environment" / "bin" / "python")

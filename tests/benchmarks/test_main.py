@@ -1,18 +1,25 @@
 """What the command line of the benchmarks refuses and says."""
 
+import signal
 import sys
 
+import benchmarks.__main__
 import pytest
-from benchmarks.__main__ import main
+
+from benchmarks import plane
 
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch):
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+
     def run(*arguments: str) -> int:
         monkeypatch.setattr(sys, "argv", ["benchmarks", *arguments])
-        return main()
+        return benchmarks.__main__.main()
 
-    return run
+    yield run
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 def test_another_checkout_is_not_compared_by_programs_of_this_one(command, tmp_path, capsys):
@@ -21,4 +28,17 @@ def test_another_checkout_is_not_compared_by_programs_of_this_one(command, tmp_p
     assert capsys.readouterr().err.splitlines()[-1] == (
         "python -m benchmarks: error: commands, platform: runs the programs of this checkout alone; "
         "nothing to compare"
+    )
+
+
+def test_a_signal_ends_the_build_too(command, monkeypatch, tmp_path, capsys):
+    def build() -> None:
+        signal.raise_signal(signal.SIGTERM)
+        raise AssertionError("the signal was not heard")
+
+    monkeypatch.setattr(plane, "build", build)
+    monkeypatch.setattr(benchmarks.__main__, "cache_dir", lambda: tmp_path)
+    assert (command("burst"), capsys.readouterr().err) == (
+        130,
+        "Ended early. Everything that it had started has ended, too.\n",
     )
