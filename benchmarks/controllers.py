@@ -23,6 +23,7 @@ from trainyard_api import names
 from trainyard_api.configuration import API_VERSION, KIND
 from trainyard_sandbox import pki
 from trainyard_sandbox.assembly import free_port
+from trainyard_sandbox.isolation import die_with_parent
 from trainyard_sandbox.paths import PROJECT, cache_dir
 from trainyard_sandbox.toolchain import Toolchain
 
@@ -70,6 +71,8 @@ class Controller:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
+                # It dies with the thread that starts it: that has to live as long as it is needed.
+                preexec_fn=die_with_parent,  # noqa: PLW1509 (as in the sandbox's `commands`)
             )
         while not self._is_ready():
             if self._process.poll() is not None:
