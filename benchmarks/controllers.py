@@ -76,7 +76,7 @@ class Controller:
             )
         while not self._is_ready():
             if self._process.poll() is not None:
-                raise BenchmarkError(f"{self._name} has ended; it said last:\n{self._last_words()}")
+                raise self._ended()
             if time.monotonic() - began > _READY_SECONDS:
                 raise BenchmarkError(
                     f"{self._name} is not ready in time; it said last:\n{self._last_words()}"
@@ -120,11 +120,16 @@ class Controller:
     def _pid(self) -> int:
         if self._process is None:
             raise BenchmarkError("the controller does not run")
+        if self._process.poll() is not None:
+            raise self._ended()
         return self._process.pid
 
     @property
     def _name(self) -> str:
         return self.log.stem
+
+    def _ended(self) -> BenchmarkError:
+        return BenchmarkError(f"{self._name} has ended; it said last:\n{self._last_words()}")
 
     def _last_words(self) -> str:
         # The log goes with the control plane.

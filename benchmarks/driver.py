@@ -77,6 +77,8 @@ class Driver:
         self._progress = 0
         """How many writes have been seen, by whomever."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._failures: list[BaseException] = []
+        """What was raised by what was called for JobSets."""
 
     @classmethod
     @asynccontextmanager
@@ -150,10 +152,12 @@ class Driver:
         """Wait until a count reaches its target. Raises `BenchmarkError` if nobody writes for too long.
 
         A controller that works off what comes first may begin with thousands before it ends with any.
+        Raises, too, what was raised by what was called for JobSets.
         """
         last, since = self._progress, time.monotonic()
         while (counted := count()) < target:
             await asyncio.sleep(_LOOK_SECONDS)
+            self._raise_failure()
             if self._progress != last:
                 last, since = self._progress, time.monotonic()
             elif time.monotonic() - since > _PATIENCE:
@@ -173,7 +177,13 @@ class Driver:
 
     async def settled(self) -> None:
         """Wait until what was called for JobSets has ended. Raises what the first of it raised."""
-        await asyncio.gather(*self._tasks)
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        if self._failures:
+            raise self._failures[0]
 
     async def _status(self, name: str, status: Object) -> None:
         await self._client.patch(JOBSETS.path(NAMESPACE, name, "status"), {"status": status})
@@ -215,7 +225,12 @@ class Driver:
         if do is not None:
             task = asyncio.create_task(_awaited(do(name)))
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            self._failures.append(failure)
 
 
 def job_of(pod: str) -> str:

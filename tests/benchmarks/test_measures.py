@@ -118,3 +118,18 @@ def test_what_arrives_at_a_rate_is_measured_until_each_end_is_in_a_status() -> N
     assert least >= BUSY * 1000
     told = [call for call in cluster.tail.calls if call.resource == "trainjobs/status"]
     assert len(told) == 2 * 4
+
+
+def test_what_was_raised_for_a_jobset_ends_the_measurement() -> None:
+    cluster = Cluster()
+
+    async def fail(name: str) -> None:
+        raise BenchmarkError(f"{name} is refused")
+
+    async def measured() -> None:
+        cluster.driver.on_jobset = fail
+        await cluster.driver.submit(["a"])
+        await cluster.driver.until("done", lambda: 0, 1)
+
+    with pytest.raises(BenchmarkError, match="a is refused"):
+        asyncio.run(measured())
