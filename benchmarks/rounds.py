@@ -51,7 +51,7 @@ class Results:
     machine: dict[str, str]
     results: list[Result] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
-    """Why a side of a scenario has no results of a round."""
+    """Why a side of a scenario has no results of a round, by all three."""
 
 
 async def measure(
@@ -74,7 +74,7 @@ async def measure(
                     turns.append(await _turn(scenario, side, quick=quick))
                 except (UserError, ExceptionGroup) as error:  # what the others measure is worth keeping
                     why = cause(error)
-                    results.failed[f"{scenario.name}, {side.title}"] = why
+                    results.failed[f"{scenario.name}, {side.title}, round {number + 1}"] = why
                     print(f"{scenario.name}: {side.title}: {why}", file=sys.stderr, flush=True)
         if turns:
             results.results.append(Result(scenario, tuple(turns)))

@@ -53,7 +53,7 @@ def turns(monkeypatch):
 )
 def test_a_turn_that_fails_is_told_and_the_others_count(turns, error, why):
     results = turns(error)
-    assert results.failed == {"burst, Trainer v2.3.0": why}
+    assert results.failed == {"burst, Trainer v2.3.0, round 1": why}
     assert [turn.side for turn in results.results[0].turns] == ["ours"]
 
 
