@@ -124,9 +124,10 @@ async def life(bench: Bench, *, jobs: int, rate: float, seconds: float) -> Figur
     else:
         driver.on_jobset = live
     mark = bench.mark()
-    await driver.submit(names, rate=rate)
-    if bench.controller is None:
-        await driver.each(names, live, rate=rate)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(driver.submit(names, rate=rate))
+        if bench.controller is None:  # at the same time, as where there is an operator
+            tasks.create_task(driver.each(names, live, rate=rate))
     await driver.until("over", lambda: len(over), jobs)
     await asyncio.sleep(_SETTLED / 2)  # the last status writes
     used = bench.used(mark)

@@ -2,12 +2,13 @@
 
 import asyncio
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from benchmarks.audit import Call
-from benchmarks.bench import OURS, Bench
+from benchmarks.bench import NOBODY, OURS, Bench
 from benchmarks.driver import AGENT, Driver
 from benchmarks.errors import BenchmarkError
 
@@ -133,3 +134,12 @@ def test_what_was_raised_for_a_jobset_ends_the_measurement() -> None:
 
     with pytest.raises(BenchmarkError, match="a is refused"):
         asyncio.run(measured())
+
+
+def test_without_an_operator_lives_begin_while_trainjobs_are_created(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measures, "_SETTLED", 0.0)
+    cluster = Cluster()
+    bench = replace(cluster.bench, side=NOBODY, controller=None)
+    asyncio.run(measures.life(bench, jobs=4, rate=20, seconds=0.01))
+    writes = [call.resource for call in cluster.tail.calls if call.agent == AGENT]
+    assert "jobsets/status" in writes[:3]
