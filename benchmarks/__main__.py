@@ -61,9 +61,6 @@ def main() -> int:
     if arguments.quick:  # the reference as it is shipped is enough
         chosen = [replace(scenario, sides=scenario.sides[:2]) for scenario in chosen]
     against = arguments.against and arguments.against.resolve()
-    if against:
-        before = of_checkout(against)
-        chosen = [replace(scenario, sides=(OURS, before)) for scenario in chosen]
 
     # What a shell starts in the background ignores Ctrl-C unless told otherwise. All three do what Ctrl-C
     # does: the sandbox goes down before the command ends.
@@ -75,6 +72,9 @@ def main() -> int:
         report.write(results, arguments.output)
 
     try:
+        if against:
+            before = of_checkout(against)
+            chosen = [replace(scenario, sides=(OURS, before)) for scenario in chosen]
         with locked(cache_dir() / "locks" / "benchmarks.lock", "other benchmarks"):
             # Before there is an event loop: while one runs, only what is awaited hears a signal.
             plane.build()

@@ -78,9 +78,16 @@ KUEUE_ALONE = Side("kueue", "Kueue alone, of JobSets", "nobody", None, queue_hol
 
 
 def of_checkout(checkout: Path) -> Side:
-    """Our operator as another checkout has it, to see what a change gives."""
+    """Our operator as another checkout has it, to see what a change gives.
+
+    Raises `BenchmarkError` if the folder is no checkout.
+    """
     # Before ADR 30, Kueue could hold nothing but TrainJobs.
     configuration = checkout / "api" / "trainyard_api" / "configuration.py"
+    for file in (configuration, checkout / "requirements" / "operator.txt"):
+        if not file.is_file():
+            inside = file.relative_to(checkout)
+            raise BenchmarkError(f"--against {checkout}: must be a checkout of Trainyard; it has no {inside}")
     queue_holds = JOBSET if "queue_holds" in configuration.read_text() else TRAINJOB
 
     def start(kubeconfig: Path, folder: Path, ask_webhooks: bool) -> Controller:

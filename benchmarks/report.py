@@ -12,22 +12,29 @@ from typing import Any
 from . import chart
 from .figures import Figure, shown
 from .rounds import Result, Results
+from .scenarios import ALL, Scenario
 
 MORE_IS_BETTER = ("jobs/s",)
 """How the names of figures end of which more is better; of all others it is less."""
 
 
 def write(results: Results, folder: Path) -> None:
-    """Write `results.json`, `tables.md` and a chart for each figure that is drawn."""
+    """Write `results.json`, `tables.md` and the charts, in the place of those of the run before."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(json.dumps(as_json(results), indent=1) + "\n")
     (folder / "tables.md").write_text(text(results) + "\n")
+    for old in (file for scenario in ALL for file in _charts(scenario, folder)):
+        old.unlink(missing_ok=True)
     for result in results.results:
-        for number, name in enumerate(result.scenario.charts, 1):
+        for file, name in _charts(result.scenario, folder).items():
             if bars := _bars(result, name):
-                file = folder / f"{result.scenario.name}-{number}.svg"
                 ours = 1 if len(result.scenario.sides) > 1 else len(bars)
                 file.write_text(chart.bars(f"{result.scenario.name}, {name}", bars, ours=ours))
+
+
+def _charts(scenario: Scenario, folder: Path) -> dict[Path, str]:
+    """The figures of a scenario that are drawn, by file."""
+    return {folder / f"{scenario.name}-{number}.svg": name for number, name in enumerate(scenario.charts, 1)}
 
 
 def _bars(result: Result, name: str) -> dict[str, Figure]:

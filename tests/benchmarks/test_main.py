@@ -42,3 +42,11 @@ def test_a_signal_ends_the_build_too(command, monkeypatch, tmp_path, capsys):
         130,
         "Ended early. Everything that it had started has ended, too.\n",
     )
+
+
+def test_what_is_no_checkout_is_named(command, tmp_path, capsys):
+    assert (command("--against", str(tmp_path / "typo"), "burst"), capsys.readouterr().err) == (
+        2,
+        f"--against {tmp_path / 'typo'}: must be a checkout of Trainyard; "
+        "it has no api/trainyard_api/configuration.py\n",
+    )
