@@ -13,7 +13,7 @@ from trainyard_api.errors import UserError
 from trainyard_sandbox.locks import locked
 from trainyard_sandbox.paths import PROJECT, cache_dir
 
-from . import report
+from . import controllers, plane, report
 from .bench import OURS, of_checkout
 from .rounds import Results, measure
 from .scenarios import ALL
@@ -52,11 +52,15 @@ def main() -> int:
     if unknown := [name for name in arguments.scenario if name not in scenarios]:
         parser.error(f"there is no scenario {', '.join(unknown)}; there are: {', '.join(scenarios)}")
     chosen = [scenarios[name] for name in arguments.scenario] or usual
+    if arguments.against and (only_here := [scenario.name for scenario in chosen if scenario.only_here]):
+        without = f"{', '.join(only_here)}: runs the programs of this checkout alone; nothing to compare"
+        if arguments.scenario:
+            parser.error(without)
+        print(without, file=sys.stderr)
+        chosen = [scenario for scenario in chosen if not scenario.only_here]
     if arguments.quick:  # the reference as it is shipped is enough
         chosen = [replace(scenario, sides=scenario.sides[:2]) for scenario in chosen]
-    if arguments.against:
-        before = of_checkout(arguments.against.resolve())
-        chosen = [replace(scenario, sides=(OURS, before)) for scenario in chosen]
+    against = arguments.against and arguments.against.resolve()
 
     # What a shell starts in the background ignores Ctrl-C unless told otherwise. All three do what Ctrl-C
     # does: the sandbox goes down before the command ends.
@@ -68,7 +72,14 @@ def main() -> int:
         report.write(results, arguments.output)
 
     try:
+        if against:
+            before = of_checkout(against)
+            chosen = [replace(scenario, sides=(OURS, before)) for scenario in chosen]
         with locked(cache_dir() / "locks" / "benchmarks.lock", "other benchmarks"):
+            # Before there is an event loop: while one runs, only what is awaited hears a signal.
+            plane.build()
+            for checkout in filter(None, (PROJECT, against)):
+                controllers.environment(checkout)
             results = asyncio.run(measure(chosen, keep, quick=arguments.quick, rounds=arguments.rounds))
     except UserError as error:
         print(error.shown, file=sys.stderr)

@@ -78,9 +78,16 @@ KUEUE_ALONE = Side("kueue", "Kueue alone, of JobSets", "nobody", None, queue_hol
 
 
 def of_checkout(checkout: Path) -> Side:
-    """Our operator as another checkout has it, to see what a change gives."""
+    """Our operator as another checkout has it, to see what a change gives.
+
+    Raises `BenchmarkError` if the folder is no checkout.
+    """
     # Before ADR 30, Kueue could hold nothing but TrainJobs.
     configuration = checkout / "api" / "trainyard_api" / "configuration.py"
+    for file in (configuration, checkout / "requirements" / "operator.txt"):
+        if not file.is_file():
+            inside = file.relative_to(checkout)
+            raise BenchmarkError(f"--against {checkout}: must be a checkout of Trainyard; it has no {inside}")
     queue_holds = JOBSET if "queue_holds" in configuration.read_text() else TRAINJOB
 
     def start(kubeconfig: Path, folder: Path, ask_webhooks: bool) -> Controller:
@@ -139,6 +146,7 @@ class Bench:
         await self.driver.submit(names, suspend=True)
         if self.controller is not None:
             await self.driver.until("warming up", lambda: len(self.driver.status_writes), _WARM_UP)
+            await self.driver.quiet()
 
     def to_jobset(self, names: Sequence[str]) -> dict[str, float]:
         """Seconds from each TrainJob's creation to its JobSet, in milliseconds: p50 and p99."""

@@ -16,6 +16,7 @@ import yaml
 
 from trainyard_api import documents
 from trainyard_assist.render import render
+from trainyard_sandbox.isolation import die_with_parent
 from trainyard_sandbox.paths import PROJECT
 
 from .bench import Bench
@@ -28,6 +29,8 @@ _RUNTIME = PROJECT / "runtimes" / "torch" / "torch-distributed.yaml"
 _CATALOG = sorted((PROJECT / "runtimes").glob("*/*.yaml"))
 _EXAMPLES = sorted((PROJECT / "examples").glob("*/trainjob.yaml"))
 _ON_STACK = ("--stack", "sandbox", "--non-interactive", "--suppress-progress")
+_END_SECONDS = 20.0
+"""Pulumi has so long to end what it does, and is then killed."""
 _UP = ("pulumi", "up", *_ON_STACK, "--yes", "--skip-preview")
 
 
@@ -93,17 +96,26 @@ async def platform(bench: Bench, *, times: int) -> dict[str, float]:
 
 async def _seconds(command: tuple[str, ...], environment: Mapping[str, str]) -> float:
     began = time.monotonic()
-    answer = await asyncio.to_thread(
-        subprocess.run,
-        command,
+    process = await asyncio.create_subprocess_exec(
+        *command,
         cwd=PROJECT,
         env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=die_with_parent,
     )
+    try:
+        _, errors = await process.communicate()
+    except asyncio.CancelledError:
+        process.terminate()
+        try:
+            await asyncio.wait_for(process.communicate(), _END_SECONDS)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+        raise
     # Of lint's, 1 is an answer: it has found something.
-    if answer.returncode not in ((0, 1) if "lint" in command else (0,)):
-        raise BenchmarkError(f"{' '.join(command)}: {answer.stderr[-2000:]}")
+    if process.returncode not in ((0, 1) if "lint" in command else (0,)):
+        raise BenchmarkError(f"{' '.join(command)}: {errors.decode(errors='replace')[-2000:]}")
     return time.monotonic() - began

@@ -23,13 +23,13 @@ from trainyard_api import names
 from trainyard_api.configuration import API_VERSION, KIND
 from trainyard_sandbox import pki
 from trainyard_sandbox.assembly import free_port
+from trainyard_sandbox.isolation import die_with_parent
 from trainyard_sandbox.paths import PROJECT, cache_dir
 from trainyard_sandbox.toolchain import Toolchain
 
 from . import processes
 from .errors import BenchmarkError
 
-REQUIREMENTS = PROJECT / "requirements" / "operator.txt"
 _READY_SECONDS = 120.0
 _END_SECONDS = 20.0
 _LAST_WORDS = 5
@@ -71,10 +71,12 @@ class Controller:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
+                # It dies with the thread that starts it: that has to live as long as it is needed.
+                preexec_fn=die_with_parent,  # noqa: PLW1509 (as in the sandbox's `commands`)
             )
         while not self._is_ready():
             if self._process.poll() is not None:
-                raise BenchmarkError(f"{self._name} has ended; it said last:\n{self._last_words()}")
+                raise self._ended()
             if time.monotonic() - began > _READY_SECONDS:
                 raise BenchmarkError(
                     f"{self._name} is not ready in time; it said last:\n{self._last_words()}"
@@ -118,11 +120,16 @@ class Controller:
     def _pid(self) -> int:
         if self._process is None:
             raise BenchmarkError("the controller does not run")
+        if self._process.poll() is not None:
+            raise self._ended()
         return self._process.pid
 
     @property
     def _name(self) -> str:
         return self.log.stem
+
+    def _ended(self) -> BenchmarkError:
+        return BenchmarkError(f"{self._name} has ended; it said last:\n{self._last_words()}")
 
     def _last_words(self) -> str:
         # The log goes with the control plane.
@@ -152,7 +159,7 @@ def ours(
     webhook, health = free_port(), free_port()
     variables = {}
     if program is None:
-        program = (environment() / "bin" / "python", "-m", "trainyard_operator")
+        program = (environment(checkout) / "bin" / "python", "-m", "trainyard_operator")
         rooms = ("api", "kube", "operator", "policies")
         variables["PYTHONPATH"] = os.pathsep.join(str(checkout / room) for room in rooms)
     command = [
@@ -218,12 +225,13 @@ def serving_certificates(folder: Path) -> tuple[bytes, Path]:
     return authority.pair.cert.read_bytes(), served
 
 
-def environment() -> Path:
-    """A virtual environment with only the operator's locked requirements, made once and kept in the cache.
+def environment(checkout: Path = PROJECT) -> Path:
+    """A virtual environment with only what a checkout's operator requires, made once and kept in the cache.
 
     Raises `BenchmarkError` if it cannot be made.
     """
-    digest = hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()[:12]
+    requirements = checkout / "requirements" / "operator.txt"
+    digest = hashlib.sha256(requirements.read_bytes() + sys.version.encode()).hexdigest()[:12]
     folder = cache_dir() / "benchmarks" / digest
     if (folder / "done").exists():
         return folder
@@ -239,7 +247,7 @@ def environment() -> Path:
             "--disable-pip-version-check",
             "--require-hashes",
             "--requirement",
-            REQUIREMENTS,
+            requirements,
         ),
     )
     with log.open("wb") as file:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -36,6 +35,10 @@ AT_ONCE = 16
 _LOOK_SECONDS = 0.03
 _PATIENCE = 300.0
 """Seconds without progress after which a wait fails: a controller that hangs gives no result."""
+_QUIET_SECONDS = 2.0
+"""A controller that has not written for so long has worked off what there was."""
+_QUIET_WITHIN = 180.0
+"""Seconds after which a controller that still writes gives no result."""
 _ALWAYS_WRITTEN = frozenset({"leases", "events", "nodes/status"})
 """Resources that are written even where nothing gets any further."""
 
@@ -55,8 +58,8 @@ class Driver:
         """TrainJobs that have got a JobSet, by name."""
         self.pods: set[str] = set()
         """TrainJobs of which a pod runs on a simulated node, by name."""
-        self.status_writes: Counter[str] = Counter()
-        """How often the controller has written the status of each TrainJob."""
+        self.status_writes: dict[str, float] = {}
+        """When the controller last wrote the status of each TrainJob, by name."""
         self.on_jobset: Callable[[str], Awaitable[None]] | None = None
         """Called in a task of its own with the name of each JobSet that is new."""
         self.resumed: dict[str, float] = {}
@@ -69,9 +72,13 @@ class Driver:
         self._agent = agent
         self._admitted: set[str] | None = None if queue_holds != TRAINJOB else set()
         """TrainJobs that Kueue admitted, for their controller to resume; None where Kueue resumes JobSets."""
+        self.written = 0.0
+        """When the controller last wrote anything, in seconds since the epoch."""
         self._progress = 0
         """How many writes have been seen, by whomever."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._failures: list[BaseException] = []
+        """What was raised by what was called for JobSets."""
 
     @classmethod
     @asynccontextmanager
@@ -145,18 +152,38 @@ class Driver:
         """Wait until a count reaches its target. Raises `BenchmarkError` if nobody writes for too long.
 
         A controller that works off what comes first may begin with thousands before it ends with any.
+        Raises, too, what was raised by what was called for JobSets.
         """
         last, since = self._progress, time.monotonic()
         while (counted := count()) < target:
             await asyncio.sleep(_LOOK_SECONDS)
+            self._raise_failure()
             if self._progress != last:
                 last, since = self._progress, time.monotonic()
             elif time.monotonic() - since > _PATIENCE:
                 raise BenchmarkError(f"{title}: {counted} of {target}, and no writes for {_PATIENCE:.0f} s")
 
+    async def quiet(self) -> None:
+        """Wait until the controller has nothing left to do: what is measured next pays for itself alone.
+
+        Raises `BenchmarkError` if it still writes after minutes.
+        """
+        end = time.time() + _QUIET_WITHIN
+        await asyncio.sleep(_LOOK_SECONDS)  # the log of what was just seen
+        while (now := time.time()) - self.written < _QUIET_SECONDS:
+            if now > end:
+                raise BenchmarkError(f"the controller still writes after {_QUIET_WITHIN:.0f} s")
+            await asyncio.sleep(_LOOK_SECONDS)
+
     async def settled(self) -> None:
         """Wait until what was called for JobSets has ended. Raises what the first of it raised."""
-        await asyncio.gather(*self._tasks)
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        if self._failures:
+            raise self._failures[0]
 
     async def _status(self, name: str, status: Object) -> None:
         await self._client.patch(JOBSETS.path(NAMESPACE, name, "status"), {"status": status})
@@ -167,12 +194,16 @@ class Driver:
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _notice(self, call: Call) -> None:
-        self._progress += call.done and call.is_write and call.resource not in _ALWAYS_WRITTEN
+        if call.is_write and call.resource not in _ALWAYS_WRITTEN:
+            self._progress += call.done
+            if call.agent.startswith(self._agent):
+                self.written = call.answered
         if call.resource == "jobsets" and call.code == 201 and call.name not in self.jobsets:
             self.jobsets.add(call.name)
             self._call(self.on_jobset, call.name)
-        elif call.resource == "trainjobs" and call.done and call.is_write and call.agent.startswith(KUEUE):
-            if self._admitted is not None:
+        elif call.resource == "trainjobs" and call.done and call.agent.startswith(KUEUE):
+            # Before the patch that resumes it, an update says what its pods shall have.
+            if self._admitted is not None and call.verb == "patch":
                 self._admitted.add(call.name)
         elif call.resource == "jobsets" and call.code == 200 and call.is_write and self._resumes(call):
             self.resumed[call.name] = call.answered
@@ -180,7 +211,7 @@ class Driver:
         elif call.resource == "pods/status" and call.done and call.agent.startswith(KUBELET):
             self.pods.add(job_of(call.name))
         elif call.resource == "trainjobs/status" and call.done and call.agent.startswith(self._agent):
-            self.status_writes[call.name] += 1
+            self.status_writes[call.name] = call.answered
 
     def _resumes(self, call: Call) -> bool:
         """Whether this write is the first to a JobSet since Kueue has admitted it."""
@@ -194,7 +225,12 @@ class Driver:
         if do is not None:
             task = asyncio.create_task(_awaited(do(name)))
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            self._failures.append(failure)
 
 
 def job_of(pod: str) -> str:

@@ -38,18 +38,21 @@ async def burst(bench: Bench, *, sizes: Sequence[int]) -> Figures:
 
 
 async def _wave(bench: Bench, prefix: str, jobs: int, **spec: Any) -> Figures:
+    """So many suspended TrainJobs at once; leaves a controller that has nothing left to do."""
     names = _names(prefix, jobs)
     mark = bench.mark()
     await _until_status(bench, names, suspend=True, **spec)
     used = bench.used(mark)
     start = min(call.received for call in bench.calls if call.agent == AGENT and call.resource == TRAINJOBS)
     status_writes = audit.write_times(bench.calls, "trainjobs/status", bench.side.agent)
-    return {
+    figures = {
         "jobs/s": jobs / (max(status_writes[f"{NAMESPACE}/{name}"][0] for name in names) - start),
         **bench.to_jobset(names),
         **_each(used, jobs),
         "controller memory, MiB": bench.running.memory,
     }
+    await bench.driver.quiet()
+    return figures
 
 
 async def steady(bench: Bench, *, rates: Sequence[float], seconds: float) -> Figures:
@@ -71,11 +74,34 @@ async def _arriving(bench: Bench, rate: float, jobs: int) -> Figures:
     bench.driver.on_jobset = finish
     mark = bench.mark()
     await _until_status(bench, names, rate=rate)
-    used = bench.used(mark)
     bench.driver.on_jobset = None
-    done = audit.write_times(bench.calls, "jobsets/status", AGENT)
-    changes = {key: done[key][0] for name in names if (key := f"{NAMESPACE}/{name}") in done}
-    return {**bench.to_jobset(names), **bench.to_status(changes), **_each(used, jobs)}
+    changes = await _until_told(bench, names)
+    used = bench.used(mark)
+    figures = {**bench.to_jobset(names), **bench.to_status(changes), **_each(used, jobs)}
+    await bench.driver.quiet()
+    return figures
+
+
+async def _until_told(bench: Bench, names: Sequence[str]) -> dict[str, float]:
+    """Wait until the controller has written the status of each TrainJob after its JobSet was done.
+
+    Returns when that was, by `namespace/name`.
+    """
+
+    def done() -> dict[str, float]:
+        times = audit.write_times(bench.calls, "jobsets/status", AGENT)
+        return {key: times[key][0] for name in names if (key := f"{NAMESPACE}/{name}") in times}
+
+    driver = bench.driver
+    await driver.settled()
+    await driver.until("done", lambda: len(done()), len(names))
+    changes = done()
+    await driver.until(
+        "with a status since",
+        lambda: sum(driver.status_writes[name] >= changes[f"{NAMESPACE}/{name}"] for name in names),
+        len(names),
+    )
+    return changes
 
 
 async def life(bench: Bench, *, jobs: int, rate: float, seconds: float) -> Figures:
@@ -98,9 +124,10 @@ async def life(bench: Bench, *, jobs: int, rate: float, seconds: float) -> Figur
     else:
         driver.on_jobset = live
     mark = bench.mark()
-    await driver.submit(names, rate=rate)
-    if bench.controller is None:
-        await driver.each(names, live, rate=rate)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(driver.submit(names, rate=rate))
+        if bench.controller is None:  # at the same time, as where there is an operator
+            tasks.create_task(driver.each(names, live, rate=rate))
     await driver.until("over", lambda: len(over), jobs)
     await asyncio.sleep(_SETTLED / 2)  # the last status writes
     used = bench.used(mark)
@@ -150,7 +177,7 @@ async def standing(bench: Bench, *, jobs: int, restarts: int, seconds: float) ->
     figures["API server memory, MiB"] = bench.plane.memory("kube-apiserver")
     turns = [await _restarted(bench) for _ in range(restarts)]
     figures |= {name: max(turn[name] for turn in turns) for name in turns[0]}
-    before = Counter(driver.status_writes)
+    before = dict(driver.status_writes)
     await driver.each(names, driver.complete)
     await driver.until("done", lambda: sum(driver.status_writes[name] > before[name] for name in names), jobs)
     await asyncio.sleep(_SETTLED)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,22 +12,29 @@ from typing import Any
 from . import chart
 from .figures import Figure, shown
 from .rounds import Result, Results
+from .scenarios import ALL, Scenario
 
 MORE_IS_BETTER = ("jobs/s",)
 """How the names of figures end of which more is better; of all others it is less."""
 
 
 def write(results: Results, folder: Path) -> None:
-    """Write `results.json`, `tables.md` and a chart for each figure that is drawn."""
+    """Write `results.json`, `tables.md` and the charts, in the place of those of the run before."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(json.dumps(as_json(results), indent=1) + "\n")
     (folder / "tables.md").write_text(text(results) + "\n")
+    for old in (file for scenario in ALL for file in _charts(scenario, folder)):
+        old.unlink(missing_ok=True)
     for result in results.results:
-        for number, name in enumerate(result.scenario.charts, 1):
+        for file, name in _charts(result.scenario, folder).items():
             if bars := _bars(result, name):
-                file = folder / f"{result.scenario.name}-{number}.svg"
                 ours = 1 if len(result.scenario.sides) > 1 else len(bars)
                 file.write_text(chart.bars(f"{result.scenario.name}, {name}", bars, ours=ours))
+
+
+def _charts(scenario: Scenario, folder: Path) -> dict[Path, str]:
+    """The figures of a scenario that are drawn, by file."""
+    return {folder / f"{scenario.name}-{number}.svg": name for number, name in enumerate(scenario.charts, 1)}
 
 
 def _bars(result: Result, name: str) -> dict[str, Figure]:
@@ -54,6 +62,7 @@ def as_json(results: Results) -> dict[str, Any]:
             }
             for result in results.results
         },
+        "failed": results.failed,
     }
 
 
@@ -62,7 +71,14 @@ def text(results: Results) -> str:
     about = ", ".join(f"{name} {value}" for name, value in results.machine.items())
     kind = " in a quick run, of little of everything" if results.quick else ""
     head = f"Measured at {results.started:%Y-%m-%d %H:%M} UTC{kind}, on {about}."
-    return "\n\n".join([head, *(table(result) for result in results.results)])
+    return "\n\n".join([head, *(table(result) for result in results.results), *_failures(results)])
+
+
+def _failures(results: Results) -> Iterator[str]:
+    """What failed, and why, if anything did."""
+    if results.failed:
+        failed = (f"- {turn}: {why}".replace("\n", "\n  ") for turn, why in results.failed.items())
+        yield "\n".join(["### Failed", "", *failed])
 
 
 def table(result: Result) -> str:
@@ -96,11 +112,14 @@ def _row(cells: Sequence[str]) -> str:
 
 def _note(result: Result) -> str:
     scenario = result.scenario
-    rounds = len(result.turns) // len(scenario.everybody)
+    turns = Counter(turn.side for turn in result.turns)
+    rounds = max(turns.values())
+    fewer = [f"{side.title}: {turns[side.name]}" for side in scenario.everybody if turns[side.name] < rounds]
+    less_often = f" ({'; '.join(fewer)})" if fewer else ""
     loads = [turn.load for turn in result.turns]
-    spread = "Median of {} rounds, with the least and the most; " if rounds > 1 else "One round; "
+    spread = "Median of {0} rounds{1}, with the least and the most; " if rounds > 1 else "One round{1}; "
     less = "; ratios are of what is left after that of no operator is taken off" if scenario.baseline else ""
     return (
-        f"{spread.format(rounds)}load of the machine before each turn {shown(min(loads))} to "
+        f"{spread.format(rounds, less_often)}load of the machine before each turn {shown(min(loads))} to "
         f"{shown(max(loads))}{less}."
     )

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from trainyard_api.errors import UserError
 from trainyard_sandbox.toolchain import tools
 
-from . import controllers, plane, processes
+from . import processes
 from .bench import Side, at_work
-from .errors import BenchmarkError
 from .figures import Figure, together
 from .measures import Figures
 from .scenarios import Scenario
@@ -51,7 +51,7 @@ class Results:
     machine: dict[str, str]
     results: list[Result] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
-    """Why a side of a scenario has no results of a round."""
+    """Why a side of a scenario has no results of a round, by all three."""
 
 
 async def measure(
@@ -61,12 +61,10 @@ async def measure(
     quick: bool,
     rounds: int | None = None,
 ) -> Results:
-    """Measure these scenarios, with one small round each if `quick`.
+    """Measure these scenarios, with one small round each if `quick`; all that they need has been built.
 
     `keep` gets the results so far after each scenario.
     """
-    plane.build()
-    controllers.environment()
     results = Results(datetime.now(UTC), quick, machine())
     for scenario in scenarios:
         turns: list[Turn] = []
@@ -74,13 +72,23 @@ async def measure(
             for side in turned(scenario.everybody, number):
                 try:
                     turns.append(await _turn(scenario, side, quick=quick))
-                except BenchmarkError as error:  # what the others measure is worth keeping
-                    results.failed[f"{scenario.name}, {side.title}"] = str(error)
-                    print(f"{scenario.name}: {side.title}: {error}", file=sys.stderr, flush=True)
+                except (UserError, ExceptionGroup) as error:  # what the others measure is worth keeping
+                    why = cause(error)
+                    results.failed[f"{scenario.name}, {side.title}, round {number + 1}"] = why
+                    print(f"{scenario.name}: {side.title}: {why}", file=sys.stderr, flush=True)
         if turns:
             results.results.append(Result(scenario, tuple(turns)))
         keep(results)
     return results
+
+
+def cause(error: Exception) -> str:
+    """Why a turn failed, in words for people, each only once; raises what is a mistake of the benchmarks."""
+    if isinstance(error, UserError):
+        return error.shown
+    if isinstance(error, ExceptionGroup) and error.split(UserError)[1] is None:
+        return "; ".join(dict.fromkeys(cause(inner) for inner in error.exceptions))
+    raise error
 
 
 async def _turn(scenario: Scenario, side: Side, *, quick: bool) -> Turn:

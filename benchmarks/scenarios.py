@@ -29,6 +29,8 @@ class Scenario:
         charts: Figures that are drawn, at each size if they are measured at several.
         baseline: The side whose figures are subtracted before sides are compared.
         asked_for: Whether it runs only if the command line names it, since it takes long.
+        only_here: Whether it measures programs that another side would not change, so that there is nothing
+            to compare.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Scenario:
     charts: tuple[str, ...] = ()
     baseline: Side | None = None
     asked_for: bool = False
+    only_here: bool = False
 
     @property
     def everybody(self) -> tuple[Side, ...]:
@@ -168,6 +171,7 @@ ALL = (
         {"runtimes": 1000, "jobs": 10_000, "times": 3},
         {"runtimes": 100, "jobs": 100, "times": 1},
         rounds=1,
+        only_here=True,
     ),
     Scenario(
         "platform",
@@ -178,5 +182,6 @@ ALL = (
         {"times": 1},
         rounds=1,
         asked_for=True,
+        only_here=True,
     ),
 )

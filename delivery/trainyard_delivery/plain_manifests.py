@@ -32,10 +32,17 @@ class Placed:
     @property
     def file(self) -> str:
         """Its file's name, below its wave's folder."""
+        # No namespace has an underscore, so that no two of them and their names make the same file.
+        name = f"{self.manifest['kind']}-{self._place.replace('/', '_').replace(':', '+')}"
+        return f"wave-{self.wave:02}/{name.lower()}.yaml"
+
+    def __str__(self) -> str:
+        return f"{self.manifest['apiVersion']} {self.manifest['kind']} {self._place}"
+
+    @property
+    def _place(self) -> str:
         metadata = self.manifest["metadata"]
-        parts = [self.manifest["kind"], metadata.get("namespace", ""), metadata["name"]]
-        name = "-".join(part for part in parts if part).lower().replace(":", "-")
-        return f"wave-{self.wave:02}/{name}.yaml"
+        return "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
 
 
 def check(stack: StackSettings) -> None:
@@ -51,7 +58,7 @@ def check(stack: StackSettings) -> None:
 def waves(state: Json) -> list[Placed]:
     """The objects in an export of a stack, in the order in which they are applied.
 
-    Raises `PlatformError` if a Secret among them is not empty.
+    Raises `PlatformError` if a Secret among them is not empty, or if two would be one file.
     """
     resources = {resource["urn"]: resource for resource in state["deployment"]["resources"]}
     level = _Levels(resources)
@@ -69,6 +76,10 @@ def waves(state: Json) -> list[Placed]:
             f"Secret {', '.join(sorted(full))}: plain manifests are kept in git, and a secret must not be; "
             "have it created in the cluster"
         )
+    files: dict[str, Placed] = {}
+    for placed in manifests:
+        if (other := files.setdefault(placed.file, placed)) is not placed:
+            raise PlatformError(f"{other} and {placed}: both would be {placed.file}; give one another name")
     return sorted(manifests, key=lambda placed: (placed.wave, placed.file))
 
 

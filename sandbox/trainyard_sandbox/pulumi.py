@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import yaml
 
-from trainyard_api import places
+from trainyard_api import places, stack_yaml
 
 from . import site_stack
 from .commands import new_log, run_logged
@@ -181,9 +181,9 @@ def _site_file(instance: Instance, site: str, kubernetes: str, parts: Collection
         )
     own_file = _own_file(instance)
     with _reading(own_file):
-        own = yaml.safe_load(own_file.read_text())
+        own = stack_yaml.load(own_file.read_text())
     with _reading(source):
-        value, notes = site_stack.adapted(yaml.safe_load(source.read_text()), own, kubernetes, parts)
+        value, notes = site_stack.adapted(stack_yaml.load(source.read_text()), own, kubernetes, parts)
     copy = instance.dir / "pulumi" / "sites" / source.name
     copy.parent.mkdir(exist_ok=True)
     old = copy.read_text().splitlines() if copy.exists() else []
@@ -216,7 +216,7 @@ def _project(instance: Instance) -> str:
 
 def _adapted(stack_file: str, kubernetes: str, parts: Collection[str]) -> tuple[str, Sequence[str]]:
     """The stack file, line by line as it is but for what a sandbox has not, and a note on each of these."""
-    settings = yaml.safe_load(stack_file)["config"]["trainyard:platform"]
+    settings = stack_yaml.load(stack_file)["config"]["trainyard:platform"]
     replaced: dict[tuple[str, ...], str] = {}
     notes = []
     if ((settings.get("cluster") or {}).get("version") or kubernetes) != kubernetes:

@@ -61,11 +61,25 @@ def test_where_queues_hold_jobsets_the_operators_part_is_the_way_to_the_jobset()
 @pytest.mark.parametrize(
     ("side", "writes", "at"),
     [
-        (OURS, [("jobsets", OPERATOR, 11.0), ("jobsets", KUEUE, 12.0), ("jobsets", KUEUE, 13.0)], 12.0),
+        (
+            OURS,
+            [
+                ("patch", "jobsets", OPERATOR, 11.0),
+                ("patch", "jobsets", KUEUE, 12.0),
+                ("patch", "jobsets", KUEUE, 13.0),
+            ],
+            12.0,
+        ),
         (
             OF_TRAINJOBS,
-            [("jobsets", OPERATOR, 11.0), ("trainjobs", KUEUE, 12.0), ("jobsets", OPERATOR, 13.0)],
-            13.0,
+            [
+                ("patch", "jobsets", OPERATOR, 11.0),
+                ("update", "trainjobs", KUEUE, 12.0),  # what its pods shall have
+                ("patch", "jobsets", OPERATOR, 13.0),
+                ("patch", "trainjobs", KUEUE, 14.0),  # it may run
+                ("patch", "jobsets", OPERATOR, 15.0),
+            ],
+            15.0,
         ),
     ],
     ids=[
@@ -78,6 +92,6 @@ def test_a_jobset_is_resumed(side, writes, at):
     nobody: Any = None
     driver = Driver(nobody, tail, side.agent, side.queue_holds)
     tail.heard(call("create", "jobsets", "a", OPERATOR, 10.0))
-    for resource, agent, when in writes:
-        tail.heard(call("patch", resource, "a", agent, when))
+    for verb, resource, agent, when in writes:
+        tail.heard(call(verb, resource, "a", agent, when))
     assert driver.resumed == {"a": at}

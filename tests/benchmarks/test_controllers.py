@@ -55,3 +55,9 @@ def test_webhooks_are_called_by_url_and_trusted_only_if_told_whom():
     (plain, _) = webhooks.configurations(replace(controller, authorities=None, defaults_if=None))
     assert plain["webhooks"][0]["clientConfig"].keys() == {"url"}
     assert plain["webhooks"][0]["matchConditions"] == []
+
+
+def test_the_operator_of_another_checkout_runs_with_what_that_one_requires(tmp_path, monkeypatch):
+    monkeypatch.setattr(controllers, "environment", lambda checkout: checkout / "environment")
+    controller = controllers.ours(tmp_path / "kubeconfig", tmp_path, checkout=tmp_path / "older")
+    assert controller.command[0] == str(tmp_path / "older" / "environment" / "bin" / "python")

@@ -1,6 +1,10 @@
 """What the kernel says about a process is read as it writes it."""
 
 import os
+import subprocess
+
+import pytest
+from benchmarks.errors import BenchmarkError
 
 from benchmarks import processes
 
@@ -20,3 +24,12 @@ def test_memory_is_what_it_has_now_or_had_at_most():
 def test_this_process_has_used_some_of_both():
     assert processes.cpu(os.getpid()) > 0
     assert processes.memory(os.getpid()) > 1
+
+
+def test_a_process_that_has_ended_has_no_memory():
+    with subprocess.Popen(["true"]) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        with pytest.raises(BenchmarkError, match="a process that is measured has ended"):
+            processes.memory(ended.pid)
+    with pytest.raises(BenchmarkError, match=f"process {ended.pid}, which is measured, has ended"):
+        processes.cpu(ended.pid)

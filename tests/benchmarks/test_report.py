@@ -90,7 +90,32 @@ def test_everything_is_written_and_can_be_read_again(tmp_path):
                 ],
             }
         },
+        "failed": {},
     }
+
+
+def test_the_charts_of_another_run_go_and_what_is_not_a_chart_of_ours_stays(tmp_path):
+    for name in ("ladder-1.svg", "burst-2.svg", "mine-1.svg"):
+        (tmp_path / name).touch()
+    drawn = scenario(sides=(OURS, REFERENCE), charts=("jobs/s",))
+    report.write(results(Result(drawn, turns(ours=(100,), reference=(50,)))), tmp_path)
+    assert sorted(path.name for path in tmp_path.glob("*.svg")) == ["burst-1.svg", "mine-1.svg"]
+
+
+def test_what_failed_is_in_all_files_and_the_note_says_whose_rounds_are_missing(tmp_path):
+    some = results(Result(scenario(sides=(OURS, REFERENCE)), turns(ours=(100, 110), reference=(50,))))
+    some.failed["burst, Trainer v2.3.0, round 2"] = "it has ended; it said last:\npanic"
+    report.write(some, tmp_path)
+    assert (tmp_path / "tables.md").read_text().splitlines()[-6:] == [
+        "Median of 2 rounds (Trainer v2.3.0: 1), with the least and the most; "
+        "load of the machine before each turn 0.5 to 0.5.",
+        "",
+        "### Failed",
+        "",
+        "- burst, Trainer v2.3.0, round 2: it has ended; it said last:",
+        "  panic",
+    ]
+    assert json.loads((tmp_path / "results.json").read_text())["failed"] == some.failed
 
 
 def test_what_is_measured_at_several_sizes_has_a_bar_for_each(tmp_path):

@@ -1,6 +1,6 @@
 """Both controllers, brought up once for all live tests, and taken down after them."""
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 
 import pytest
@@ -15,9 +15,11 @@ def sides(tmp_path_factory):
     plane.build()
     starts = [live.ours, live.reference]
     folders = [tmp_path_factory.mktemp(start.__name__) for start in starts]
-    with ExitStack() as stack, ThreadPoolExecutor() as pool:
+    # A controller dies with the thread that started it.
+    with ThreadPoolExecutor() as pool, ExitStack() as stack:
         controllers = [start(folder) for start, folder in zip(starts, folders, strict=True)]
         started = [pool.submit(stack.enter_context, controller) for controller in controllers]
+        wait(started)
         yield [side.result() for side in started]
 
 

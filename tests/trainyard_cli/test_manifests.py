@@ -1,5 +1,6 @@
 """`trainyard manifests` around Pulumi: what Pulumi is given, and what is written of its answer."""
 
+import copy
 import json
 from pathlib import Path
 
@@ -55,6 +56,18 @@ def test_a_stack_is_rendered_without_its_cluster_and_without_the_key_of_its_stat
     assert (
         yaml.safe_load((tmp_path / "to" / "wave-00" / "namespace-n.yaml").read_text())["kind"] == "Namespace"
     )
+
+
+def test_pulumi_is_given_words_that_it_reads_as_text_as_text(
+    stacks: Path, pulumi: Path, tmp_path: Path
+) -> None:
+    config = copy.deepcopy(CONFIG)
+    config["trainyard:platform"]["nodePools"]["h100"]["nodeLabels"]["example.com/shared"] = "yes"
+    written = yaml.safe_dump({"config": config}).replace("'yes'", "yes")
+    (stacks / "Pulumi.prod.yaml").write_text(written)
+    assert answered(command.run, "prod", tmp_path / "to")[0] == 0
+    given = pulumi.with_name("pulumi.given").read_text()
+    assert ("shared: yes" in written, "shared: 'yes'" in given) == (True, True)
 
 
 def test_what_was_rendered_before_goes_and_what_is_somebody_elses_stays(

@@ -109,7 +109,27 @@ def test_a_manifest_has_its_wave_and_none_of_the_words_for_pulumi() -> None:
 def test_a_file_is_named_after_its_object_in_the_folder_of_its_wave() -> None:
     metadata = {"namespace": "trainyard-system", "name": "system:operator"}
     placed = Placed(3, {"kind": "RoleBinding", "metadata": metadata})
-    assert placed.file == "wave-03/rolebinding-trainyard-system-system-operator.yaml"
+    assert placed.file == "wave-03/rolebinding-trainyard-system_system+operator.yaml"
+    assert Placed(0, {"kind": "Node", "metadata": {"name": "n"}}).file == "wave-00/node-n.yaml"
+
+
+def test_a_namespace_and_a_name_make_a_file_that_no_others_make() -> None:
+    objects = [
+        kubernetes(f"{namespace}/{name}", metadata={"namespace": namespace, "name": name})
+        for namespace, name in (("ml", "team-registry"), ("ml-team", "registry"))
+    ]
+    placed = plain_manifests.waves({"deployment": {"resources": objects}})
+    assert [manifest.file for manifest in placed] == [
+        "wave-00/configmap-ml-team_registry.yaml",
+        "wave-00/configmap-ml_team-registry.yaml",
+    ]
+
+
+def test_two_objects_of_one_file_are_refused() -> None:
+    namesakes = [kubernetes("Admins"), kubernetes("admins")]
+    why = r"v1 ConfigMap n/Admins and v1 ConfigMap n/admins: both would be wave-00/configmap-n_admins\.yaml"
+    with pytest.raises(PlatformError, match=why):
+        plain_manifests.waves({"deployment": {"resources": namesakes}})
 
 
 @pytest.mark.parametrize("stack", ["eks", "gke", "aks"])

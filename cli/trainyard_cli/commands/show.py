@@ -14,9 +14,8 @@ from importlib.metadata import version
 from typing import Annotated, Any, Final, TextIO
 
 import typer
-import yaml
 
-from trainyard_api import places
+from trainyard_api import places, stack_yaml
 from trainyard_api.places import Site
 from trainyard_api.printable import clean
 from trainyard_platform.catalog import images
@@ -136,7 +135,7 @@ def _values(site: Site, stack: str) -> Iterator[Row]:
     """What a stack's file sets, each at its line."""
     read = stackfile.read(stack, site.stacks)
     path = site.stacks / f"Pulumi.{stack}.yaml"
-    written = yaml.safe_load(path.read_text(encoding="utf-8"))["config"][CONFIG_KEY]
+    written = stack_yaml.load(path.read_text(encoding="utf-8"))["config"][CONFIG_KEY]
     least = {"operator": {"image": read.operator.image}}
     defaults = settings.of(least, stack).model_dump(mode="json", by_alias=True)
     for steps, value in _leaves(written, ()):

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from trainyard_api import places
+from trainyard_api import places, stack_yaml
 from trainyard_platform.errors import PlatformError
 
 from .stackfile import OURS, RENDER_TO
@@ -35,7 +35,7 @@ def state(stack: str, file: Path, folder: Path) -> Mapping[str, Any]:
     Raises:
         PlatformError: Pulumi cannot be run, or fails; with its output.
     """
-    settings = yaml.safe_load(file.read_text(encoding="utf-8"))
+    settings = stack_yaml.load(file.read_text(encoding="utf-8"))
     ours = {key: value for key, value in settings["config"].items() if key.startswith(OURS)}
     config = {**ours, RENDER_TO: str(folder / "rendered")}
     copy = folder / f"Pulumi.{stack}.yaml"

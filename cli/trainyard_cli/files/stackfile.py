@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import yaml
 
-from trainyard_api import places
+from trainyard_api import places, stack_yaml
 from trainyard_api.documents import DocumentError
 from trainyard_api.similar import hint
 from trainyard_platform import versions
@@ -34,18 +34,6 @@ OURS: Final = "trainyard:"
 """The prefix of this program's keys in a stack file."""
 RENDER_TO: Final = f"{OURS}renderTo"
 """The key that `rendering` adds to a copy."""
-
-
-class _AsPulumi(yaml.CSafeLoader):
-    """YAML as Pulumi reads it: `yes` and `off` are strings."""
-
-
-_BOOL: Final = "tag:yaml.org,2002:bool"
-_AsPulumi.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOL]
-    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}
-_AsPulumi.add_implicit_resolver(_BOOL, re.compile(r"true|True|TRUE|false|False|FALSE"), list("tTfF"))
 
 
 def read(name: str, folder: Path) -> StackSettings:
@@ -93,7 +81,7 @@ def artifacts(stack: StackSettings) -> Artifacts:
 def line(file: Path, sentence: str) -> int:
     """The line of a stack file that a sentence is about, by the place that it begins with."""
     text = file.read_text(encoding="utf-8")
-    return _line(yaml.compose(text, Loader=_AsPulumi), f"config.{sentence}")
+    return _line(yaml.compose(text, Loader=stack_yaml.Loader), f"config.{sentence}")
 
 
 def _read(name: str, path: Path) -> StackSettings:
@@ -105,7 +93,7 @@ def _read(name: str, path: Path) -> StackSettings:
     except OSError as error:
         raise PlatformError(f"{shown}:1: {error.strerror}") from error
     try:
-        loader = _AsPulumi(text)
+        loader = stack_yaml.Loader(text)
         root = loader.get_single_node()
         value: Any = None if root is None else loader.construct_document(root)
     except yaml.YAMLError as error:
