@@ -77,7 +77,7 @@ def run(
     today = today or date.today()
     site = site or places.site()
     changed = changes_of_site(since)
-    names_of = [name for name in stack_names.stacks(site.stacks) if name != verify.SANDBOX]
+    names_of = [name for name in stack_names.stacks(site.stacks) if name != stack_names.SANDBOX]
     findings, _ = verify.look(since=since, site=site, today=today)
     stacks = [_stack(name, since, results, today) for name in stack_names.touched(names_of, changed)]
     versions = _versions(changed, since, site.root)
