@@ -102,6 +102,8 @@ ON_STACK = --stack "$${STACK:?Say which stack: make $@ STACK=name}"
 # The strategy is named because git's default one looks for them all the same, before git 2.49.
 .PHONY: update
 update: ## Merge a later Trainyard into a clone with your own stacks and runtimes: FROM=upstream/main
+	@! git rev-parse --quiet --verify MERGE_HEAD > /dev/null || { \
+	echo "An earlier merge is not finished: finish it (git commit) or leave it (git merge --abort), then repeat this" >&2; exit 1; }
 	@git merge --quiet --no-edit --no-commit --no-ff --strategy=recursive --strategy-option=no-renames "$${FROM:?Say what to merge: make $@ FROM=upstream/main}" > /dev/null || git rev-parse --quiet --verify MERGE_HEAD > /dev/null
 	@git status --porcelain | sed -nE 's/^DU ((stacks|runtimes)\/.*)/\1/p' | xargs --no-run-if-empty git rm --quiet --
 	@if git diff --name-only --diff-filter=U | grep .; then \

@@ -21,6 +21,11 @@ stack) echo '{"deployment": {"resources": []}}' ;;
 esac
 """
 
+NO_STACKS = """#!/bin/sh
+# Stands for a checkout in which a stack's file has a wrong name.
+[ "$1" != stacks ] || { echo "a wrong name" >&2; exit 2; }
+"""
+
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
@@ -112,6 +117,17 @@ def test_gitlabs_jobs_preview_a_stack_that_is_touched_and_report(clone: Path) ->
     report = (clone / file).read_text()
     assert "- passes on `prod (nothing in it)`\n" in report
     assert report.endswith("[The run](https://gitlab.example.com/7)\n")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [f"{ROOT}/examples/gitops/pull-request.sh main", of_gitlab("preview")],
+    ids=["script", "gitlab"],
+)
+def test_where_the_stacks_cannot_be_listed_a_pipeline_fails(tmp_path: Path, command: str) -> None:
+    script(tmp_path / "bin/make", NO_STACKS)
+    answer = run(tmp_path, command, PULUMI_BACKEND_URL="file://.", STACK="prod")
+    assert (answer.returncode != 0, answer.stderr) == (True, "a wrong name\n")
 
 
 def test_gitlabs_jobs_run_on_merge_requests_with_all_of_the_history() -> None:

@@ -108,6 +108,25 @@ def test_a_shipped_file_that_was_changed_here_and_there_is_named_and_nothing_is_
     assert git(site, "status", "--porcelain") == ""
 
 
+def test_an_earlier_merge_that_is_not_finished_is_not_taken_for_this_one(product: Path, site: Path) -> None:
+    edit(site / DISTRIBUTED, "numNodes: 1", "numNodes: 3")
+    committed(site)
+    before = git(site, "rev-parse", "HEAD")
+    edit(product / DISTRIBUTED, "numNodes: 1", "numNodes: 2")
+    committed(product)
+    git(site, "fetch", "--quiet")
+    assert update(site).returncode != 0
+    git(site, "checkout", "--quiet", "--theirs", DISTRIBUTED)
+    git(site, "add", DISTRIBUTED)
+    edit(product / DISTRIBUTED, "numNodes: 2", "numNodes: 4")
+    committed(product)
+    git(site, "fetch", "--quiet")
+    done = update(site)
+    assert done.returncode != 0
+    assert done.stderr.startswith("An earlier merge is not finished: finish it (git commit) or leave it ")
+    assert git(site, "rev-parse", "HEAD") == before
+
+
 def test_a_reference_that_is_not_there_changes_nothing(site: Path) -> None:
     git(site, "update-ref", "-d", "refs/remotes/origin/main")
     done = update(site)

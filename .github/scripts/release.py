@@ -18,7 +18,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-_IMAGE = r"/trainyard/[a-z-]+:([0-9][0-9a-z.]*[0-9a-z])"
+_NUMBER = r"([0-9][0-9a-z.]*[0-9a-z])"
+_IMAGED = "/trainyard/[a-z-]+:"
+_IMAGE = f"{_IMAGED}{_NUMBER}"
 PLACES: Mapping[str, str] = {
     "pyproject.toml": r'(?m)^version = "([^"]+)"$',
     "policies/PulumiPolicy.yaml": r"(?m)^version: (\S+)$",
@@ -27,7 +29,7 @@ PLACES: Mapping[str, str] = {
     "runtimes/*/*.yaml": _IMAGE,
     "runtimes/images.yaml": r'/trainyard/[a-z-]+\n +tag: "([^"]+)"',
     "sandbox/images/images.yaml": _IMAGE,
-    "docs/*.md": _IMAGE,
+    "docs/*.md": rf"(?:{_IMAGED}|/releases/download/v|/trainyard-){_NUMBER}",
 }
 """Where the version is: files, and what stands around it. Images that only the sandbox has are `:sandbox`."""
 VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?:(?:a|b|rc)[0-9]+)?")

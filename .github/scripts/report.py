@@ -5,10 +5,10 @@
 
 FILE is what `make report` has printed; FOLDER holds what `keep` wrote. It
 finds comment and issue by the mark in their first line and edits them; it
-closes the issue when there is no drift. Reads STACKS, a JSON list of all stacks
-that the run checks, and GitHub's own GITHUB_API_URL, GITHUB_REPOSITORY,
-GITHUB_RUN_ID, GITHUB_SERVER_URL and GITHUB_TOKEN. Needs nothing but Python's
-standard library.
+closes the issue when there is no drift. Reads GitHub's own GITHUB_API_URL,
+GITHUB_REPOSITORY and GITHUB_TOKEN; for drift also GITHUB_RUN_ID, GITHUB_SERVER_URL
+and STACKS, a JSON list of all stacks that the run checks. Needs nothing but
+Python's standard library.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ class Result:
 COMMENT = "<!-- trainyard: preview -->"
 ISSUE = "<!-- trainyard: drift -->"
 """Marks."""
+NOTHING = "## It touches no stack"
+"""How the report of a change begins that is not worth a comment."""
 TITLE = "The cluster is not what git says"
 
 
@@ -136,10 +138,10 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     try:
         match arguments:
             case ["comment", file, number]:
-                text = f"{COMMENT}\n{Path(file).read_text(encoding='utf-8')}"
-                # Not worth a comment, but it corrects one.
-                stacks = json.loads(environment["STACKS"])
-                GitHub(environment).comment(int(number), text, create=bool(stacks))
+                report = Path(file).read_text(encoding="utf-8")
+                # Without news there is no comment, but an earlier one is corrected.
+                create = not report.startswith(NOTHING)
+                GitHub(environment).comment(int(number), f"{COMMENT}\n{report}", create=create)
             case ["drift", folder]:
                 results = read(Path(folder), json.loads(environment["STACKS"]))
                 text = drift(results, _run(environment))

@@ -91,8 +91,8 @@ def shipped(path: str) -> Path:
         return package
     if not place.exists():
         raise PlaceError(
-            f"{place}: is missing, so this installation of Trainyard is not whole; install it again: "
-            "pip install --force-reinstall trainyard"
+            f"{place}: is missing, so this installation of Trainyard is not whole; install it again "
+            "from where it came, with pip install --force-reinstall"
         )
     return place
 

@@ -18,6 +18,8 @@ EVERY_STACK_DEPENDS_ON: Final = frozenset(
 )
 """Top-level folders and files of a clone or another site; a change in one affects all stacks."""
 
+SANDBOX: Final = "sandbox"
+"""The stack that is for trying things out on one machine, and is delivered nowhere."""
 # As in Pulumi; so a name is safe in a shell, in JSON and as a file name.
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 

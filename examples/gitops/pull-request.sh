@@ -14,7 +14,9 @@ make verify FORMAT=junit > "$folder/verify.xml" 2> /dev/null || true
 
 if [ -n "${PULUMI_BACKEND_URL:-}" ]; then
   export RESULTS=$folder
-  for STACK in $(make stacks | tr -d '[]",'); do
+  # A variable, for the shell goes on where a command in the head of a loop fails.
+  stacks=$(make stacks) || code=1
+  for STACK in $(tr -d '[]",' <<< "$stacks"); do
     export STACK
     .github/scripts/keep "$folder" "$STACK" make preview || code=1
     # Who is touched is worth knowing and holds nobody up.

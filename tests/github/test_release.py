@@ -34,7 +34,7 @@ STUB = """#!/bin/sh
 # Stands for a program that talks to GitHub or Sigstore: notes what it is called with, and signs nothing.
 echo "$(basename "$0") $*" >> "$CALLS"
 case "$*" in
-"release view"*) exit 1 ;;
+"release view"*) [ -n "$EARLIER" ] ;;
 sign-blob*) echo signature > SHA256SUMS.sigstore.json ;;
 esac
 """
@@ -163,15 +163,16 @@ def test_what_the_jobs_made_is_what_the_last_one_takes() -> None:
     assert taken == {"pattern": "release-*", "path": "release", "merge-multiple": True}
 
 
-def test_a_release_has_every_file_with_its_checksum_signed_and_verified_before_it_is_published(
-    project: Path,
-) -> None:
-    wheel, made = "trainyard-0.2.0-py3-none-any.whl", project / "release"
+def published(project: Path, tag: str, *, earlier: bool = False) -> list[str]:
+    """What the last job calls, after it has made the release of a tag."""
+    made = project / "release"
     made.mkdir()
+    wheel = f"trainyard-{tag.removeprefix('v')}-py3-none-any.whl"
     for file in (wheel, "index.json", "bin-etcd.tar.gz", "operator.cdx.json"):
         (made / file).write_text(file)
-    (made / "operator.image").write_text("ghcr.io/acme/platform/operator:0.2.0@sha256:1\n")
-    (made / "trainers.image").write_text("ghcr.io/acme/platform/trainers:0.2.0@sha256:2\n")
+    for name, digest in (("operator", 1), ("trainers", 2)):
+        image = f"ghcr.io/acme/platform/{name}:0.2.0@sha256:{digest}\n"
+        (made / f"{name}.image").write_text(image)
     (project / "bin").mkdir()
     for name in ("cosign", "gh"):
         (project / "bin" / name).write_text(STUB)
@@ -180,32 +181,61 @@ def test_a_release_has_every_file_with_its_checksum_signed_and_verified_before_i
     around = {
         "PATH": f"{project / 'bin'}:{os.environ['PATH']}",
         "CALLS": str(project / "calls"),
+        "EARLIER": "yes" if earlier else "",
         "GITHUB_REPOSITORY": "acme/platform",
-        "SIGNER": "https://github.com/acme/platform/.github/workflows/release.yml@refs/tags/v0.2.0",
-        "TAG": "v0.2.0",
+        "SIGNER": f"https://github.com/acme/platform/.github/workflows/release.yml@refs/tags/{tag}",
+        "TAG": tag,
     }
     subprocess.run(["bash", "-e", "-c", script], cwd=project, env=around, check=True)
+    return (project / "calls").read_text().splitlines()
 
-    files = ["bin-etcd.tar.gz", "images.txt", "index.json", "operator.cdx.json", wheel]
+
+def test_a_release_has_every_file_with_its_checksum_signed_and_verified_before_it_is_published(
+    project: Path,
+) -> None:
+    calls, made = published(project, "v0.2.0"), project / "release"
+    files = [
+        "bin-etcd.tar.gz",
+        "images.txt",
+        "index.json",
+        "operator.cdx.json",
+        "trainyard-0.2.0-py3-none-any.whl",
+    ]
     sums = {file: hashlib.sha256((made / file).read_bytes()).hexdigest() for file in files}
     assert (made / "SHA256SUMS").read_text() == "".join(f"{sums[file]}  {file}\n" for file in files)
     assert (made / "images.txt").read_text() == (
         "ghcr.io/acme/platform/operator:0.2.0@sha256:1\nghcr.io/acme/platform/trainers:0.2.0@sha256:2\n"
     )
-    calls = (project / "calls").read_text().splitlines()
     assert [" ".join(call.split()[:3]) for call in calls] == [
         "cosign sign-blob --yes",
         "cosign verify-blob --certificate-identity",
         "gh release view",
         "gh release create",
         "gh release upload",
+        "gh release edit",
     ]
-    uploaded = set(re.findall(r"\./(\S+)", calls[-1]))
+    assert "--draft" in calls[-3].split()
+    uploaded = set(re.findall(r"\./(\S+)", calls[-2]))
     assert uploaded == {*files, "SHA256SUMS", "SHA256SUMS.sigstore.json"}
+    assert calls[-1] == "gh release edit v0.2.0 --notes-file ../notes.md --draft=false"
     assert (project / "notes.md").read_text().splitlines()[-1] == (
         "Sandbox without building: `TRAINYARD_BUNDLE=https://github.com/acme/platform/releases/download/v0.2.0"
         f"#sha256={sums['index.json']}`"
     )
+
+
+@pytest.mark.parametrize("tag", ["v0.2.0", "v0.2.0a1", "v0.2.0b2", "v0.2.0rc10"])
+def test_only_a_version_that_is_no_trial_becomes_the_latest_release(project: Path, tag: str) -> None:
+    [create] = [call for call in published(project, tag) if "release create" in call]
+    assert ("--prerelease" in create.split()) == (tag != "v0.2.0")
+
+
+def test_a_second_run_gives_a_release_its_files_and_its_notes_anew(project: Path) -> None:
+    assert [call.split()[2] for call in published(project, "v0.2.0", earlier=True)[-3:]] == [
+        "view",
+        "upload",
+        "edit",
+    ]
 
 
 def test_a_release_without_its_wheel_is_not_published(project: Path) -> None:

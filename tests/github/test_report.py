@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -29,14 +29,14 @@ class Hub(ThreadingHTTPServer):
         self.writes: list[str] = []
         self.refuses = False
 
-    def report(self, *arguments: str, stacks: list[str]) -> subprocess.CompletedProcess[str]:
+    def report(self, *arguments: str, stacks: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
         variables = {
             "GITHUB_API_URL": f"http://127.0.0.1:{self.server_port}",
             "GITHUB_REPOSITORY": "acme/platform",
             "GITHUB_RUN_ID": "7",
             "GITHUB_SERVER_URL": "https://github.example",
             "GITHUB_TOKEN": "t0ken",
-            "STACKS": json.dumps(stacks),
+            "STACKS": json.dumps(list(stacks)),
         }
         command = [sys.executable, str(SCRIPTS / "report.py"), *arguments]
         return subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
@@ -134,7 +134,7 @@ def written(folder: Path, text: str) -> str:
 
 
 def test_a_comment_is_the_report_below_its_mark(hub: Hub, tmp_path: Path) -> None:
-    answer = hub.report("comment", written(tmp_path, "## 1 change\n"), "5", stacks=["dev"])
+    answer = hub.report("comment", written(tmp_path, "## 1 change\n"), "5")
     assert (answer.returncode, answer.stderr, hub.writes) == (0, "", ["POST issues/5/comments"])
     assert hub.comments[0]["body"] == "<!-- trainyard: preview -->\n## 1 change\n"
 
@@ -144,7 +144,7 @@ def test_a_second_comment_is_the_first_one_edited_wherever_it_stands(hub: Hub, t
     others = [{"login": "ada"}] * 120
     hub.comments = [{"id": i + 1, "user": user, "body": f"{mark}mine"} for i, user in enumerate(others)]
     for said in ("first", "second"):
-        answer = hub.report("comment", written(tmp_path, said), "5", stacks=["dev"])
+        answer = hub.report("comment", written(tmp_path, said), "5")
         assert answer.returncode == 0, answer.stderr
     assert hub.writes == ["POST issues/5/comments", "PATCH issues/comments/121"]
     assert [c["body"] for c in hub.comments[:120]] == [f"{mark}mine"] * 120
@@ -155,11 +155,16 @@ def test_a_change_that_touches_no_stack_is_not_worth_a_comment_but_corrects_one(
     hub: Hub, tmp_path: Path
 ) -> None:
     file = written(tmp_path, "## It touches no stack\n")
-    hub.report("comment", file, "5", stacks=[])
+    hub.report("comment", file, "5")
     assert hub.writes == []
-    hub.report("comment", written(tmp_path, "## 1 change\n"), "5", stacks=["dev"])
-    hub.report("comment", written(tmp_path, "## It touches no stack\n"), "5", stacks=[])
+    hub.report("comment", written(tmp_path, "## 1 change\n"), "5")
+    hub.report("comment", written(tmp_path, "## It touches no stack\n"), "5")
     assert [c["body"].splitlines()[1] for c in hub.comments] == ["## It touches no stack"]
+
+
+def test_a_change_that_only_removes_the_file_of_a_stack_gets_its_comment(hub: Hub, tmp_path: Path) -> None:
+    hub.report("comment", written(tmp_path, "## The file of prod is gone\n"), "5")
+    assert [c["body"].splitlines()[1] for c in hub.comments] == ["## The file of prod is gone"]
 
 
 def test_what_is_said_of_drift_can_neither_leave_its_block_nor_outgrow_an_issue(
@@ -197,7 +202,7 @@ def test_a_stack_that_was_not_asked_is_no_stack_without_drift(hub: Hub, tmp_path
 
 def test_what_cannot_be_done_is_said_without_a_traceback(hub: Hub, tmp_path: Path) -> None:
     usage = "report.py: usage: report.py comment FILE PULL_REQUEST | report.py drift FOLDER\n"
-    assert hub.report("comment", stacks=[]).stderr == usage
+    assert hub.report("comment").stderr == usage
     hub.refuses = True
     assert hub.report("drift", str(tmp_path), stacks=["prod"]).stderr == (
         "report.py: HTTP Error 403: Forbidden "

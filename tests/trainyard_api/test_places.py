@@ -44,7 +44,7 @@ def test_in_a_wheel_packages_lie_beside_the_data(tmp_path: Path, monkeypatch: py
         places.shipped("stacks")
     assert str(error.value) == (
         f"{tmp_path}/trainyard_data/stacks: is missing, so this installation of Trainyard is not whole; "
-        "install it again: pip install --force-reinstall trainyard"
+        "install it again from where it came, with pip install --force-reinstall"
     )
 
 

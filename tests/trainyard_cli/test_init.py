@@ -1,5 +1,6 @@
 """`trainyard init`: a site's own repository, whole or not at all."""
 
+import json
 import os
 import re
 import shutil
@@ -16,7 +17,7 @@ from trainyard_api.errors import UserError
 from trainyard_api.places import NoSiteError, Site
 from trainyard_cli import main
 from trainyard_cli.commands import init, verify
-from trainyard_cli.files import new_site
+from trainyard_cli.files import new_site, pin
 from trainyard_policies.lint.formats import word
 
 ROOT = Path(__file__).parents[2]
@@ -48,6 +49,14 @@ NEXT = (
     "preview STACK=prod\n"
 )
 
+BY_NAME = (
+    "# By its name, from the index that pip asks. That index must be your own:\n"
+    "# Trainyard's releases are wheels at an address, and are in no public index.\n"
+    "trainyard[site]==0.1.0\n"
+)
+RELEASE = "https://github.com/acme/trainyard/releases/download/v0.1.0/trainyard-0.1.0-py3-none-any.whl"
+DIGEST = "0" * 64
+
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -67,9 +76,30 @@ def written(folder: Path = Path("acme")) -> list[str]:
 def test_a_site_has_its_own_files_and_nothing_of_ours() -> None:
     assert made() == (0, "acme\n", NEXT)
     assert written() == FILES
-    assert Path("acme/requirements.txt").read_text() == "trainyard[site]==0.1.0\n"
+    assert Path("acme/requirements.txt").read_text() == BY_NAME
     assert os.readlink("acme/runtimes/schema.json") == "../.venv/trainyard/runtimes/schema.json"
     assert os.access("acme/.github/scripts/keep", os.X_OK)
+
+
+@pytest.mark.parametrize(
+    ("origin", "text"),
+    {
+        "a package of an index": (None, BY_NAME),
+        "a wheel on this machine": ({"url": "file:///dist/trainyard-0.1.0-py3-none-any.whl"}, BY_NAME),
+        "a revision": ({"url": "https://github.com/acme/trainyard", "vcs_info": {"vcs": "git"}}, BY_NAME),
+        "a release": (
+            {"url": RELEASE, "archive_info": {"hashes": {"sha256": DIGEST}}},
+            f"trainyard[site] @ {RELEASE}#sha256={DIGEST}\n",
+        ),
+        "a release without a digest": (
+            {"url": RELEASE, "archive_info": {"hashes": None}},
+            f"trainyard[site] @ {RELEASE}\n",
+        ),
+    }.values(),
+)
+def test_a_site_takes_trainyard_from_where_it_was_made_with(origin: Any, text: str) -> None:
+    assert pin.written("0.1.0", None if origin is None else json.dumps(origin)) == text
+    assert pin.read(text) == ("0.1.0", len(text.splitlines()))
 
 
 @pytest.mark.parametrize("source", new_site.sources())
@@ -100,7 +130,6 @@ def recipes(makefile: Path) -> dict[str, str]:
 def test_its_makefile_does_what_a_clones_does_and_has_all_that_its_workflows_call() -> None:
     made()
     theirs, ours = recipes(Path("acme/Makefile")), recipes(ROOT / "Makefile")
-    ours["stacks"] = ours["stacks"].replace("--without sandbox ", "")
     assert theirs == {target: ours[target] for target in theirs}
     called = set()
     for path in Path("acme/.github").rglob("*.yml"):
@@ -119,7 +148,7 @@ def test_made_again_it_stays_as_it_is_and_what_is_lacking_comes_back() -> None:
 
 
 def test_until_it_is_whole_it_is_no_site_and_the_same_command_goes_on() -> None:
-    held = {**new_site.files("0.1.0"), **new_site.stack_file("prod", "onprem")}
+    held = {**new_site.files(BY_NAME), **new_site.stack_file("prod", "onprem")}
     with pytest.raises(UserError, match="File name too long"):
         new_site.write(Path("acme"), {**held, "z" * 300: new_site.File("x")})
     assert written() == [name for name in FILES if name != "Pulumi.yaml"]

@@ -94,6 +94,11 @@ def test_all_stacks_are_printed_as_json_on_one_line(clone: Path) -> None:
     assert answer(without=["sandbox"]) == (0, '["onprem", "prod"]\n', "")
 
 
+def test_to_leave_out_the_sandbox_is_no_mistake_where_its_file_is_deleted(clone: Path) -> None:
+    git("rm", "--quiet", "stacks/Pulumi.sandbox.yaml")
+    assert answer(without=["sandbox"]) == (0, '["onprem", "prod"]\n', "")
+
+
 def test_since_a_branch_only_what_differs_from_where_it_was_left_is_printed(clone: Path) -> None:
     written("stacks/Pulumi.prod.yaml", "changed\n")
     commit("prod")

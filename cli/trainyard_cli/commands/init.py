@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from importlib.metadata import version
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -18,7 +18,7 @@ from trainyard_api.errors import UserError
 from trainyard_api.similar import hint
 from trainyard_delivery import stack_names
 
-from ..files import new_site
+from ..files import new_site, pin
 from ..output import FINE
 
 
@@ -45,7 +45,8 @@ def run(
         UserError: A name is wrong, the folder has something else, or it cannot be written.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    held = new_site.files(version("trainyard"))
+    installed = distribution("trainyard")
+    held = new_site.files(pin.written(installed.version, installed.read_text("direct_url.json")))
     if fork is not None:
         clone = places.site(fork)
         if not clone.is_clone:

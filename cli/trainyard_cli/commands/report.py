@@ -77,7 +77,7 @@ def run(
     today = today or date.today()
     site = site or places.site()
     changed = changes_of_site(since)
-    names_of = [name for name in stack_names.stacks(site.stacks) if name != verify.SANDBOX]
+    names_of = [name for name in stack_names.stacks(site.stacks) if name != stack_names.SANDBOX]
     findings, _ = verify.look(since=since, site=site, today=today)
     stacks = [_stack(name, since, results, today) for name in stack_names.touched(names_of, changed)]
     versions = _versions(changed, since, site.root)
@@ -248,13 +248,13 @@ def _policies(fields: Iterable[core.Field]) -> tuple[str, ...]:
 
 
 def _gone(changed: Sequence[str], folder: Path) -> list[str]:
-    """Stacks whose files a change removes."""
-    there = stack_names.stacks(folder)
+    """Stacks whose files a change removes; of the sandbox's nothing was rolled out."""
+    kept = {*stack_names.stacks(folder), stack_names.SANDBOX}
     files = [Path(path).name for path in changed if Path(path).parent.name == folder.name]
     changed_stacks = {
         name[len("Pulumi.") : -len(".yaml")] for name in files if fnmatch(name, "Pulumi.*.yaml")
     }
-    return sorted(changed_stacks - {*there})
+    return sorted(changed_stacks - kept)
 
 
 def command(

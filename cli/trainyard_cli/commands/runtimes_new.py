@@ -32,7 +32,6 @@ from trainyard_policies.lint import granted
 from ..files import catalog_files, installs, stackfile
 from ..output import FINE
 from .runtimes import frameworks_of, names_of, near_here, one_of
-from .verify import SANDBOX
 
 PLAIN: Final = "plain"
 _NAME: Final = re.compile(r"[a-z]([a-z0-9.-]{0,61}[a-z0-9])?")
@@ -216,7 +215,7 @@ def _refused(
             settings = stackfile.read(stack, stacks_folder)
         except PlatformError:
             continue  # which is no fault of the runtime's
-        if stack == SANDBOX:
+        if stack == stack_names.SANDBOX:
             continue
         policies = settings.rules
         try:

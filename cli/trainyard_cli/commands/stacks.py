@@ -65,6 +65,7 @@ def command(
 
 
 def _require(name: str, names: Sequence[str]) -> None:
-    if name not in names:
+    # A site that has no use for a sandbox deletes its file, and its pipeline stays as it is.
+    if name not in {*names, stack_names.SANDBOX}:
         hint = similar.hint(name, names)
         raise UserError(f"--without {name}: there is no such stack (there are: {', '.join(names)}){hint}")

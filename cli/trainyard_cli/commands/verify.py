@@ -42,8 +42,6 @@ from ..files import catalog_files, causes, git, installs, stackfile
 from ..output import FINE, REFUSED
 from .lint import Format, near, root
 
-SANDBOX: Final = "sandbox"
-"""The stack that is for trying things out on one machine, and is delivered nowhere."""
 _PLACE: Final = re.compile(r".*?:(\d+)(?::(\d+))?: (.*)")
 """`file:line: ` or `file:line:column: ` before a sentence."""
 
@@ -98,7 +96,7 @@ def look(
     `GitError`, `PlaceError` or `PlatformError` if git or the folders could not be read.
     """
     site = site or places.site()
-    names = [name for name in stack_names.stacks(site.stacks) if name != SANDBOX]
+    names = [name for name in stack_names.stacks(site.stacks) if name != stack_names.SANDBOX]
     paths = linted.find([near(path) for path in site.catalog])
     everything = [*paths, *(near(site.stacks / f"Pulumi.{name}.yaml") for name in names)]
     changed = frozenset(map(str, () if since is None else git.touched(everything, since)))

@@ -19,6 +19,8 @@ from trainyard_api.errors import UserError
 from trainyard_api.places import Site
 from trainyard_platform.catalog import images
 
+from . import pin
+
 TEMPLATE: Final = "examples/site"
 _WORKFLOWS: Final = ("pull-request", "deploy", "drift")
 _COPIED: Final = (
@@ -81,11 +83,11 @@ def stack_file(stack: str, source: str) -> Mapping[str, File]:
     return {f"stacks/Pulumi.{stack}.yaml": File(_named(text, source, stack))}
 
 
-def files(version: str) -> Mapping[str, File]:
+def files(requirements: str) -> Mapping[str, File]:
     """What each new site consists of besides its stacks, by path.
 
     Args:
-        version: The version of Trainyard that it pins.
+        requirements: The text of the file that pins a version of Trainyard.
 
     Raises:
         PlaceError: This installation is not whole.
@@ -97,7 +99,7 @@ def files(version: str) -> Mapping[str, File]:
     begin, end = _OF_OUR_OWN_TESTS
     before, _, rest = held[_PULL_REQUEST].text.partition(begin)
     held[_PULL_REQUEST] = File(f"{before}{end}{rest.partition(end)[2]}")
-    held["requirements.txt"] = File(f"trainyard[site]=={version}\n")
+    held[pin.FILE] = File(requirements)
     held |= {name: File(link=f"../.venv/trainyard/{name}") for name in _LINKS}
     return held
 
