@@ -1,7 +1,8 @@
 """The archive for support: the objects around a TrainJob, and explain's answer. Pure.
 
 Called by `trainyard dump`, which reads the cluster. Each file is without what
-looks like a secret (`redaction`); Secrets and ConfigMaps are in none.
+looks like a secret (`redaction`). Secrets are in none, and of ConfigMaps only
+the last lines of a failed job.
 """
 
 from __future__ import annotations
@@ -130,8 +131,9 @@ def about(
         f"TrainJob {job}, collected by `trainyard dump` on {created:%Y-%m-%d %H:%M:%S} UTC.",
         "",
         READ_IT,
-        "It has no Secret and no ConfigMap. Values that look like secrets are replaced by "
-        f"{redaction.REMOVED}. Names of people, hosts, images and files are still in it.",
+        "It has no Secret, and no ConfigMap but the last lines of a failed job. Values that look like "
+        f"secrets are replaced by {redaction.REMOVED}. Names of people, hosts, images and files are still "
+        "in it.",
         "",
         "Versions:",
         *(f"  {name}: {version}" for name, version in seen.versions.items()),

@@ -12,8 +12,9 @@ from .failures import InvalidSource
 DATASET = "dataset"
 MODEL = "model"
 
-# Upstream's defaults: the formats of weights that are safe to load.
-_MODEL_FILES = ("*.json", "*.safetensors", "*.model", "*.txt", "*.gguf")
+# Upstream's defaults, the formats of weights that are safe to load, and chat templates, which upstream leaves
+# out: newer tokenizers have theirs in a file of its own.
+_MODEL_FILES = ("*.json", "*.safetensors", "*.model", "*.txt", "*.gguf", "*.jinja")
 _NO_MODEL_FILES = ("*.msgpack", "*.h5", "*.bin", "*.pt", "*.pth")
 _LONGEST = 2048
 

@@ -171,3 +171,17 @@ def test_every_launcher_of_open_mpi_5_reaches_each_node_itself() -> None:
     for path in launchers:
         [container] = pods(path.stem, "launcher")["containers"]
         assert {"name": "PRTE_MCA_plm_ssh_no_tree_spawn", "value": "1"} in container["env"], path.stem
+
+
+@pytest.mark.parametrize("guide", ["restarts.md", "results.md"])
+def test_a_guide_names_each_runtime_whose_jobs_have_a_volume_that_goes_with_them(guide: str) -> None:
+    manifests = [catalog.read(path).manifest for path in sorted(FOLDER.glob("*/*.yaml"))]
+    names = [
+        manifest["metadata"]["name"]
+        for manifest in manifests
+        if "volumeClaimPolicies" in manifest["spec"]["template"]["spec"]
+    ]
+    text = (FOLDER.parent / "docs" / guide).read_text()
+    assert [
+        name for name in names if f"`{name}`" not in text and f"`{name.partition('-')[0]}-*`" not in text
+    ] == []

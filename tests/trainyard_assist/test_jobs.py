@@ -1,13 +1,16 @@
 """TrainJobs as rows: the state that the operator writes, the place that `explain` tells, in one order."""
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from tests.support.checked_in import ROOT
 from trainyard_assist.explain import QueuePlace
 from trainyard_assist.explain.queue_place import counted_place, counted_places
 from trainyard_assist.jobs import Row, row, rows
+from trainyard_operator.core.status.display_state import State
 
 CREATED = "2026-01-01T10:00:00Z"
 
@@ -211,3 +214,10 @@ def test_a_trainjob_of_which_everything_is_missing_has_a_row() -> None:
     assert row({}).state == "Pending"
     junk = {"metadata": {"labels": 7}, "spec": [], "status": {"trainyard": "x", "trainerStatus": [1]}}
     assert row(junk).state == "Pending"
+
+
+def test_the_page_about_states_has_each_of_them() -> None:
+    page = (ROOT / "docs/explain.md").read_text()
+    _, _, rest = page.partition("| state | meaning |\n|---|---|\n")
+    table, _, _ = rest.partition("\n\n")
+    assert sorted(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == sorted(State)

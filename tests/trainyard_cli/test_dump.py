@@ -162,6 +162,7 @@ def test_the_archive_has_objects_events_logs_the_answer_of_explain_and_versions(
     assert [queue["kind"] for queue in items(whole, "queues")] == ["LocalQueue", "ClusterQueue"]
     assert [event["metadata"]["name"] for event in items(whole, "events")] == ["ours"]
     assert "  | lost" in whole["explain.txt"].splitlines()
+    assert "no ConfigMap but the last lines of a failed job" in whole["README.txt"]
     assert json.loads(whole["explain.json"])["lastLines"]["attempt"] == 2
     contents = json.loads(whole["contents.json"])
     assert (contents["apiVersion"], contents["kind"], contents["trainJob"], contents["unread"]) == (

@@ -69,3 +69,14 @@ def test_each_command_has_a_section(page: str) -> None:
 def test_a_section_says_what_the_command_does_and_how_to_call_it(page: str) -> None:
     _, heading, rest = page.partition("### trainyard resume\n")
     assert heading + rest.partition("\n### ")[0] == SECTION
+
+
+def test_no_default_that_the_help_of_clone_states_is_one_of_run() -> None:
+    commands: Any = get_group(app).commands
+    run, clone = (
+        {option.name: option.help for option in commands[name].params if "by default" in (option.help or "")}
+        for name in ("run", "clone")
+    )
+    shared = {name for name in run.keys() & clone.keys() if run[name] == clone[name]}
+    assert shared == {"namespace", "kubeconfig", "context"}
+    assert run.keys() - clone.keys() == {"time_limit", "idle_limit"}

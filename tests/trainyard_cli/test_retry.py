@@ -279,6 +279,17 @@ def test_a_name_that_is_none_is_refused(name: str) -> None:
     assert (code, out, err) == (2, "", f"{name!r} is not a valid name of an object\n")
 
 
+def test_the_name_of_the_old_job_is_refused_as_that_of_the_new_one(again: Again) -> None:
+    api = Cluster()
+    assert again(api, yes=True, name="hello") == (
+        2,
+        "",
+        "--name hello is the old TrainJob's own name: choose another one, or leave out --name, which deletes "
+        "the old TrainJob first\n",
+    )
+    assert api.requests == []
+
+
 # --- what is left wherever it stops -------------------------------------------------
 
 

@@ -15,6 +15,7 @@ import pytest
 import yaml
 from aiohttp import web
 
+from tests.support.checked_in import ROOT
 from tests.support.fake_api import FakeApi, status
 from tests.support.fake_api import run as run_test
 from tests.support.kueues import cluster_queue
@@ -618,6 +619,7 @@ def test_what_is_stored_is_printed_as_a_document(run: Answer) -> None:
 SECRETS = "/api/v1/namespaces/team/secrets"
 CLAIMS = "/api/v1/namespaces/team/persistentvolumeclaims"
 WRAPPED = ["sh", "-c", ANY, "trainyard", "torchrun", "train.py"]
+WHY_THE_FOLDER = "             the script is in this folder; --no-workspace leaves the folder here\n"
 
 
 def unpacked(secret: dict[str, Any]) -> list[str]:
@@ -644,9 +646,7 @@ def test_a_script_of_the_folder_takes_the_folder_along(run: Answer, folder: Path
     assert out.replace(str(folder), "FOLDER") == (
         PLAN.replace(
             "  nodes      1\n",
-            "  workspace  FOLDER: 1 file, 9 bytes\n"
-            "             the script is in this folder; --no-workspace leaves the folder here\n"
-            "  nodes      1\n",
+            f"  workspace  FOLDER: 1 file, 9 bytes\n{WHY_THE_FOLDER}  nodes      1\n",
         )
         + "TrainJob team/train-x7k2f is sent.\nTo follow it: trainyard attach train-x7k2f\n"
     )
@@ -655,6 +655,10 @@ def test_a_script_of_the_folder_takes_the_folder_along(run: Answer, folder: Path
     assert run(api, *WORDS, yes=True, workspace="", name="plain")[0] == 0
     assert api.objects[f"{JOBS}/plain"]["spec"]["trainer"] == {"command": ["torchrun", "train.py"]}
     assert list(workspaces(api)) == ["train-x7k2f"]
+
+
+def test_the_plan_of_the_guide_says_as_ours_why_the_folder_travels() -> None:
+    assert WHY_THE_FOLDER in (ROOT / "docs/data-scientists.md").read_text()
 
 
 @pytest.mark.parametrize("script", ["/train.py", "../train.py", "missing.py"])

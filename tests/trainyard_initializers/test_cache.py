@@ -143,8 +143,10 @@ def put_pod(api: FakeApi, name: str, **of_status: Any) -> Callable[[], object]:
     return lambda: api.put(f"{PODS}/{name}", {"status": of_status})
 
 
-def ended(container: str, code: int, message: str = "", reason: str = "Error") -> Mapping[str, Any]:
-    terminated = {"exitCode": code, "reason": reason, "message": message}
+def ended(
+    container: str, code: int, message: str = "", reason: str = "Error", number: int = 1
+) -> Mapping[str, Any]:
+    terminated = {"exitCode": code, "reason": reason, "message": message, "containerID": f"c://{number}"}
     return {"containerStatuses": [{"name": container, "state": {"terminated": terminated}}]}
 
 
@@ -291,18 +293,47 @@ def test_what_the_cache_waits_for_is_said_once_each_time_that_it_changes(
             "or the source refuses them",
         ),
         (
+            {"containerStatuses": [{"name": "worker", "state": {"waiting": {"reason": "InvalidImageName"}}}]},
+            "InvalidSource: pod tj-cache-0-1 of the cache can never start: "
+            "'ghcr.io/kubeflow/trainer/data-cache:v2.3.0' is not a valid name of an image; it comes from "
+            "CACHE_IMAGE of the runtime (dataCache.cacheImage in the stack file)",
+        ),
+        (
             ended("worker", 137, reason="OOMKilled"),
             "InvalidSource: pod tj-cache-0-1 of the cache needs more memory than its 2Gi: "
             "raise WORKER_MEM, or CLUSTER_SIZE for more workers",
         ),
     ],
-    ids=["no table", "no message", "too little memory"],
+    ids=["no table", "no message", "a bad image", "too little memory"],
 )
 def test_a_cache_that_can_never_be_ready_is_deleted_and_its_reason_is_the_initializers(
     api: FakeApi, account: Path, end: Mapping[str, Any], message: str
 ) -> None:
     assert failed(api, account, put_pod(api, "tj-cache-0-1", **end)) == message
     assert f"{SETS}/tj-cache" not in api.objects
+
+
+def ends(times: int, code: int, api: FakeApi) -> list[Callable[[], object]]:
+    """The head ends so often; each end is looked at twice."""
+    return [
+        put_pod(api, "tj-cache-0", **ended("head", code, "Unexpected: oh", number=number))
+        for number in range(times)
+        for _ in range(2)
+    ]
+
+
+def test_a_cache_with_a_pod_that_ends_ten_times_is_given_up(api: FakeApi, account: Path) -> None:
+    assert failed(api, account, *ends(10, 1, api)) == (
+        "InvalidSource: pod tj-cache-0 of the cache has ended 10 times, the last time with 1: Unexpected: oh"
+    )
+    assert f"{SETS}/tj-cache" not in api.objects
+
+
+@pytest.mark.parametrize(("times", "code"), [(9, 1), (20, 16), (20, 137), (20, 143)])
+def test_a_cache_is_waited_for_where_its_store_or_its_nodes_may_come_back(
+    api: FakeApi, account: Path, times: int, code: int
+) -> None:
+    started(api, account, *ends(times, code, api))
 
 
 @pytest.mark.parametrize(

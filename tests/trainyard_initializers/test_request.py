@@ -49,7 +49,8 @@ def test_a_missing_uri_is_refused_with_the_field_that_gives_one() -> None:
 
 
 UNSAFE_WEIGHTS = ("*.msgpack", "*.h5", "*.bin", "*.pt", "*.pth")
-MODEL_FILES = ("*.json", "*.safetensors", "*.model", "*.txt", "*.gguf")
+TRAINERS_MODEL_FILES = ("*.json", "*.safetensors", "*.model", "*.txt", "*.gguf")
+MODEL_FILES = (*TRAINERS_MODEL_FILES, "*.jinja")
 
 
 @pytest.mark.parametrize(
@@ -63,11 +64,16 @@ MODEL_FILES = ("*.json", "*.safetensors", "*.model", "*.txt", "*.gguf")
         ("model", "s3://a/b", "*.md", Patterns(ignore=("*.md",))),
     ],
 )
-def test_patterns_are_the_given_ones_or_upstreams(
+def test_patterns_are_the_given_ones_or_upstreams_with_chat_templates(
     step: str, uri: str, ignore: str | None, patterns: Patterns
 ) -> None:
     environment = {"STORAGE_URI": uri} | ({"IGNORE_PATTERNS": ignore} if ignore is not None else {})
     assert request.read(step, environment).patterns == patterns
+
+
+@pytest.mark.parametrize("path", ["chat_template.jinja", "additional_chat_templates/tool_use.jinja"])
+def test_the_chat_templates_of_a_model_are_fetched(path: str) -> None:
+    assert request.read("model", {"STORAGE_URI": "hf://a/b"}).patterns.want(path)
 
 
 @pytest.mark.parametrize(

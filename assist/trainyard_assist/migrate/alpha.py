@@ -36,6 +36,7 @@ _KNOWN: Final = (
     "suspend",
     "managedBy",
 )
+_OF_CACHE: Final = "cache://"
 _TORCH_WORDS: Final = ("torchrun", "torch.distributed")
 
 
@@ -130,7 +131,12 @@ def _chosen(trainer: Json, initializer: Json, catalog: Catalog, notes: Notes) ->
     torch = any(mark in word for word in words for mark in _TORCH_WORDS)
     name = "torch-distributed" if torch else PLAIN
     if initializer and torch:
-        able = [runtime for runtime in sorted(catalog) if _trains(catalog, runtime)]
+        of_cache = initializer.get("dataset", {}).get("storageUri", "").lower().startswith(_OF_CACHE)
+        able = [
+            runtime
+            for runtime in sorted(catalog)
+            if _trains(catalog, runtime) and _starts_cache(catalog, runtime) == of_cache
+        ]
         fetching = (runtime for runtime in able if _initializes(catalog, runtime) >= initializer.keys())
         name = next(fetching, name)
     notes.changed(_SPEC.child("runtimeRef"), f"none was named: {name} was chosen, by the trainer's command")
@@ -163,6 +169,16 @@ def _initializes(catalog: Catalog, name: str) -> frozenset[str]:
     steps = {templates.ancestor(job) for job in _jobs(catalog, name)}
     initializers = {"dataset": names.DATASET_INITIALIZER, "model": names.MODEL_INITIALIZER}
     return frozenset(key for key, step in initializers.items() if step in steps)
+
+
+def _starts_cache(catalog: Catalog, name: str) -> bool:
+    """Whether a runtime's dataset comes out of a data cache, and out of nothing else."""
+    return any(
+        variable.get("name") == names.CACHE_IMAGE
+        for job in _jobs(catalog, name)
+        for container in templates.pod_template(job)["spec"].get("containers", ())
+        for variable in container.get("env") or ()
+    )
 
 
 def _part(catalog: Catalog, name: str, key: str) -> Json:

@@ -67,12 +67,16 @@ def run(
         err: Where everything else goes.
 
     Raises:
-        UserError: A name is none, the options contradict each other, or nobody answers.
+        UserError: A name is none or the old one's, the options contradict each other, or nobody answers.
     """
     answers.checked([job, *([] if name is None else [name])], namespace)
     if output is Form.YAML and not dry_run:
         raise UserError("-o yaml prints the manifest: add --dry-run, or leave out -o yaml")
-    name = None if name == job else name
+    if name == job:
+        raise UserError(
+            f"--name {job} is the old TrainJob's own name: choose another one, or leave out --name, "
+            "which deletes the old TrainJob first"
+        )
     credentials = connection.load(kubeconfig, context)
     form = Output.JSON if output is Form.JSON else Output.TEXT
     printer = answers.Printer(VERB, form, out, err)
@@ -183,7 +187,7 @@ def command(
     ],
     *,
     name: Annotated[
-        str | None, typer.Option(help="Send it under this name, and leave the old one.", metavar="NAME")
+        str | None, typer.Option(help="Send it under this other name, and leave the old one.", metavar="NAME")
     ] = None,
     yes: answers.Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the manifest, and send nothing.")] = False,

@@ -375,8 +375,9 @@ def command(
     command says so itself. Settings can stand in trainyard.yaml, and in lines #TRAINYARD --nodes 4
     at the head of the script; the command line wins. With --interactive the job waits, a shell opens
     in rank 0 in your folder, and the job ends with the shell. The exit code is the job's or the
-    shell's, or 130 after Ctrl-C, which leaves the job running. 1: it is refused, or nobody said yes;
-    2: a setting is wrong, or the cluster could not be queried.
+    shell's. 130: Ctrl-C while it follows the job, which continues; before the shell opens, it deletes
+    the job. 1: it is refused, nobody said yes, or Ctrl-C came before it was sent; 2: a setting is
+    wrong, or the cluster could not be queried.
 
     Example: trainyard run --nodes 2 --gpus 8 -- python train.py --epochs 3
 

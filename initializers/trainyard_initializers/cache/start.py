@@ -18,7 +18,19 @@ _PAUSE: Final = 2.0
 """Seconds between two looks at the cache."""
 _ENDS: Final = {kind.exit_code: kind for kind in FAILURES if not kind.passing}
 """What the cache's processes end with if trying again is of no use."""
-_NO_IMAGE: Final = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
+_BAD_IMAGE: Final = "InvalidImageName"
+_CANNOT_START: Final = (
+    *("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"),
+    *("CreateContainerConfigError", "CreateContainerError"),
+)
+"""What somebody may mend while a pod waits: the registry, the node, a Secret."""
+_MAY_PASS: Final = frozenset({0, 137, 143, Unreachable.exit_code})
+"""What a process ends with that is told to end or is killed, or that does not reach its store."""
+_MOST_ENDS: Final = 10
+"""Of one pod for another reason: after as many it is given up."""
+
+Ends = dict[str, set[str]]
+"""By the name of a pod, which each of its successors has too: the containers that have ended."""
 
 _log = logging.getLogger(__name__)
 
@@ -46,8 +58,9 @@ def start(
     address = f"{cache.service}:{manifests.PORT}"
     _log.info("waiting for the cache %s: a head and %d workers", cache.name, cache.size - 1)
     before = ""
+    ends: Ends = {}
     while True:
-        state = persist(backoff, lambda: _state(cluster, cache, job))
+        state = persist(backoff, lambda: _state(cluster, cache, ends))
         if not state:
             _log.info("the cache is ready: trainers read %s from %s", request.uri, address)
             return
@@ -83,7 +96,7 @@ def _make(cluster: Cluster, manifest: Mapping[str, Any]) -> None:
     _log.info("created %s %s", kind, name)
 
 
-def _state(cluster: Cluster, cache: settings.Settings, job: Mapping[str, Any]) -> str:
+def _state(cluster: Cluster, cache: settings.Settings, ends: Ends) -> str:
     """What the cache waits for; empty: it is ready."""
     workload = cluster.get(manifests.LWS, "LeaderWorkerSet", cache.name)
     conditions = (workload.get("status") or {}).get("conditions") or []
@@ -91,7 +104,7 @@ def _state(cluster: Cluster, cache: settings.Settings, job: Mapping[str, Any]) -
         return ""
     pods = cluster.pods(manifests.LWS_NAME, cache.name)
     try:
-        waits = [line for pod in pods for line in _of_pod(pod, cache)]
+        waits = [line for pod in pods for line in _of_pod(pod, cache, ends)]
     except Failure:
         # It would start again and again until the TrainJob goes.
         cluster.delete(manifests.LWS, "LeaderWorkerSet", cache.name, workload["metadata"]["uid"])
@@ -105,25 +118,41 @@ def _ready(pod: Mapping[str, Any]) -> bool:
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
-def _of_pod(pod: Mapping[str, Any], cache: settings.Settings) -> Iterator[str]:
+def _of_pod(pod: Mapping[str, Any], cache: settings.Settings, ends: Ends) -> Iterator[str]:
     """What a pod waits for, in words.
 
     Raises:
-        Failure: It has ended for a reason that stays.
+        Failure: It has ended for a reason that stays, or too often, or can never start.
     """
     name, status = pod["metadata"]["name"], pod.get("status") or {}
     for container in status.get("containerStatuses") or []:
         process = "HEAD" if container["name"] == "head" else "WORKER"
         for state in (container.get("state") or {}, container.get("lastState") or {}):
             if ended := state.get("terminated"):
-                last = _judge(name, process, ended, cache)
-                yield f"pod {name} ended with {ended.get('exitCode')}: {last}"
+                last = f"with {ended.get('exitCode')}: {_judge(name, process, ended, cache)}"
+                _count(name, ended, ends, last)
+                yield f"pod {name} ended {last}"
         waiting = (container.get("state") or {}).get("waiting") or {}
-        if waiting.get("reason") in _NO_IMAGE:
+        if waiting.get("reason") == _BAD_IMAGE:
+            raise InvalidSource(
+                f"pod {name} of the cache can never start: {cache.image!r} is not a valid name of an image; "
+                "it comes from CACHE_IMAGE of the runtime (dataCache.cacheImage in the stack file)"
+            )
+        if waiting.get("reason") in _CANNOT_START:
             yield f"pod {name}: {waiting['reason']}: {waiting.get('message') or cache.image}"
     for condition in status.get("conditions") or []:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             yield f"pod {name} is not scheduled: {condition.get('message') or condition.get('reason')}"
+
+
+def _count(pod: str, ended: Mapping[str, Any], ends: Ends, last: str) -> None:
+    """Remember an end; raises a `Failure` if it is one too many."""
+    if ended.get("exitCode") in _MAY_PASS:
+        return
+    containers = ends.setdefault(pod, set())
+    containers.add(str(ended.get("containerID")))
+    if len(containers) == _MOST_ENDS:
+        raise InvalidSource(f"pod {pod} of the cache has ended {_MOST_ENDS} times, the last time {last}")
 
 
 def _judge(pod: str, process: str, ended: Mapping[str, Any], cache: settings.Settings) -> str:
