@@ -77,6 +77,21 @@ def test_when_the_first_of_its_certificates_expires_is_measured() -> None:
     assert value(operator.metrics, metric) == (CREATED + timedelta(days=1)).timestamp()
 
 
+def test_a_watch_that_only_tries_again_is_as_old_as_what_the_api_server_last_sent() -> None:
+    operator = Operator(Configuration(namespace="n"), Credentials(server="http://127.0.0.1", tls=None))
+    now = time.monotonic()
+    for part in (operator.jobsets, operator.revisions, operator.failed_pods, operator.sweep):
+        part.beat = now
+    operator.kopf.beat = now
+    operator.jobsets.heard = now - 200
+    operator.revisions.heard = now - 201
+    operator.failed_pods.heard = now - 202
+    operator.sweep.heard = now - 203
+    expected = {"jobsets": 200, "revisions": 201, "failed-pods": 202, "kopf": 203}
+    ages = {watch: value(operator.metrics, "trainyard_watch_age_seconds", watch=watch) for watch in expected}
+    assert ages == pytest.approx(expected, abs=0.9)
+
+
 def test_a_trainjob_that_has_not_changed_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
     judge = gauges.state
