@@ -106,5 +106,5 @@ def register(replica: Wiring) -> None:
     metrics.gauge(
         "unreadable_objects",
         "Objects that the operator cannot read and therefore skips",
-        lambda: len(replica.controller.unreadable) + replica.jobsets.undecodable,
+        lambda: len(replica.controller.unreadable) + len(replica.jobsets.unreadable),
     )
