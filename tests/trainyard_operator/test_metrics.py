@@ -25,6 +25,8 @@ from trainyard_operator.core.status.display_state import State
 from trainyard_operator.main import Operator
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.watch.cache import Cache, Key
+from trainyard_operator.work.memory import Memory
+from trainyard_operator.work.milestones import Milestones
 from trainyard_operator.work.plugin_timing import measured
 from trainyard_operator.work.queue import Queue, RetryError
 
@@ -184,6 +186,22 @@ def test_a_trainjob_is_timed_from_its_creation_to_each_milestone_once() -> None:
             assert (took("complete"), took("failed")) == ((1, 500), (0, 0))
 
     run(test)
+
+
+def test_a_milestone_that_the_status_has_already_is_not_counted_by_the_next_leader() -> None:
+    def jobs(**counts: int) -> dict[str, Any]:
+        return {"jobsStatus": [{"name": "node", **counts}]}
+
+    def running(before: dict[str, Any], after: dict[str, Any]) -> float | None:
+        metrics = Metrics()
+        job = TrainJob("team", "tj", "uid", "1", CREATED, {}, before)
+        Milestones(metrics).wrote_status(Memory("uid"), job, after, CREATED + timedelta(seconds=1))
+        return value(metrics, "trainyard_trainjob_seconds_count", until="running")
+
+    assert running({}, jobs(ready=1)) == 1
+    assert running(jobs(active=2), jobs(active=1, ready=1)) == 1
+    assert running(jobs(ready=1), jobs(ready=1)) == 0
+    assert running(jobs(ready=2), jobs(ready=1, succeeded=1)) == 0
 
 
 def test_the_longest_work_on_a_key_is_known() -> None:
