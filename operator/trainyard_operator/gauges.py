@@ -92,17 +92,19 @@ def register(replica: Wiring) -> None:
     )
     metrics.gauges(
         "watch_age_seconds",
-        "Seconds since the last activity of a watch",
+        "Seconds since the API server last sent something on a watch "
+        "(kopf: since it last listed TrainJobs or runtimes)",
         "watch",
         {
-            names.JOBSETS: lambda: time.monotonic() - replica.jobsets.beat,
-            "revisions": lambda: time.monotonic() - replica.revisions.beat,
-            "failed-pods": lambda: time.monotonic() - replica.failed_pods.beat,
-            "kopf": lambda: time.monotonic() - replica.kopf.beat,
+            names.JOBSETS: lambda: time.monotonic() - replica.jobsets.heard,
+            "revisions": lambda: time.monotonic() - replica.revisions.heard,
+            "failed-pods": lambda: time.monotonic() - replica.failed_pods.heard,
+            # Kopf does not tell of bookmarks; a sweep restarts it if it lacks what a list shows.
+            "kopf": lambda: time.monotonic() - replica.sweep.heard,
         },
     )
     metrics.gauge(
         "unreadable_objects",
         "Objects that the operator cannot read and therefore skips",
-        lambda: len(replica.controller.unreadable) + replica.jobsets.undecodable,
+        lambda: len(replica.controller.unreadable) + len(replica.jobsets.unreadable),
     )

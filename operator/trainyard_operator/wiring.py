@@ -404,8 +404,10 @@ class Wiring:
         await self.election.run()
 
     async def _keep_certificates(self) -> None:
-        while not self.upstream.absent:  # noqa: ASYNC110 - passive means: no write at all
-            await asyncio.sleep(0.2)
+        if isinstance(self.certificates, SecretKeeper):
+            await self.certificates.look()  # a passive replica, too, serves its metrics
+            while not self.upstream.absent:  # noqa: ASYNC110 - passive means: no write at all
+                await asyncio.sleep(0.2)
         await self.certificates.run()
 
     async def _lead(self) -> None:

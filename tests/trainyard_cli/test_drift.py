@@ -495,6 +495,14 @@ def test_what_is_to_be_kept_is_named_and_stays(ask: Answer, keep: list[str]) -> 
     assert api.objects[PATH] == live
 
 
+def test_what_is_missing_and_to_be_kept_so_is_named_and_no_failure(ask: Answer) -> None:
+    api = FakeApi()
+    code, out, _ = asked(ask, api, repair=True, keep=["ConfigMap/team-a/one"])
+    assert code == 0
+    assert out.endswith("ConfigMap team-a/one: kept, missing\nsandbox, of 1 objects: 1 kept\n")
+    assert PATH not in api.objects
+
+
 def test_what_is_to_be_kept_and_is_not_there_is_a_mistake(ask: Answer) -> None:
     code, out, err = ask("http://127.0.0.1:1", repair=True, keep=["ConfigMap/one ConfigMap/team-a/one"])
     assert (code, out) == (2, "")

@@ -15,7 +15,7 @@ from trainyard_delivery.drift.comparison import NOT_SHOWN, Row
 from trainyard_delivery.drift.differences import ABSENT, Difference, differences
 from trainyard_delivery.drift.ownership import Writer, writer
 from trainyard_delivery.drift.paths import Item, text
-from trainyard_delivery.drift.verdicts import Ref, State, Verdict, consequence, exit_code
+from trainyard_delivery.drift.verdicts import Ref, State, Verdict, consequence, exit_code, kept
 from trainyard_platform.errors import PlatformError
 
 NODE, SIDE = Item((("name", "node"),)), Item((("name", "side"),))
@@ -462,6 +462,25 @@ def test_what_git_does_not_have_is_drift_and_what_cannot_be_seen_is_not_known() 
 )
 def test_the_exit_code_says_yes_no_or_that_it_is_not_known(states: list[State], code: int) -> None:
     assert exit_code(Verdict(REF, state) for state in states) == code
+
+
+@pytest.mark.parametrize(
+    ("state", "why", "expected"),
+    [
+        (State.SAME, "", Verdict(REF, State.SAME)),
+        (State.UNJUDGED, "403", Verdict(REF, State.UNJUDGED, why="403")),
+        (State.DIFFERENT, "", Verdict(REF, State.KEPT)),
+        (State.MISSING, "", Verdict(REF, State.KEPT, why="missing")),
+        (State.GOING, "since then", Verdict(REF, State.KEPT, why="being deleted, since then")),
+        (State.REPLACED, "immutable", Verdict(REF, State.KEPT, why="to be replaced, immutable")),
+        (State.OWNED, "x controls it", Verdict(REF, State.KEPT, why="another's, x controls it")),
+        (State.MUTATED, "by it", Verdict(REF, State.KEPT, why="changed by admission, by it")),
+    ],
+)
+def test_what_is_to_stay_is_kept_however_it_differs_unless_that_is_not_known(
+    state: State, why: str, expected: Verdict
+) -> None:
+    assert kept(Verdict(REF, state, why=why)) == expected
 
 
 TEMPLATE = {"containers": [{"name": "node", "image": "a", "resources": {"limits": {"cpu": "1000m"}}}]}

@@ -83,6 +83,29 @@ def test_the_secret_is_made_once_and_read_by_the_next_replica() -> None:
     run(test)
 
 
+def test_a_look_serves_what_there_is_and_writes_nothing() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            looking, server = keeper(client)
+            await looking.look()
+            assert (server.served, looking.problem, api.writes()) == ([], "", [])
+            writing, _ = keeper(client)
+            await writing.step()
+            kept, written = api.objects[SECRET], api.writes()
+            api.put(SECRET, {**kept, "data": {}})
+            await looking.look()
+            missing = "not all of ca.crt, ca.key, tls.crt and tls.key exist"
+            assert (server.served, looking.problem) == ([], missing)
+            api.put(SECRET, kept)
+            await looking.look()
+            assert (looking.issued, looking.problem) == (writing.issued, "")
+            assert len(server.served) == 1
+            assert api.writes() == written
+
+    run(test)
+
+
 def test_replicas_that_race_end_with_the_same_certificate() -> None:
     async def test() -> None:
         api = FakeApi()

@@ -144,7 +144,39 @@ def test_an_object_that_cannot_be_read_hides_no_other() -> None:
         async with following(api) as found:
             await eventually(lambda: found.states == [State.SYNCED])
             assert found.names() == {"good"}
-            assert found.informer.undecodable == 1
+            assert found.informer.unreadable == {Key("team", "bad")}
+
+    run(test)
+
+
+@pytest.mark.parametrize("watch_list", [True, False], ids=["streamed", "paged"])
+def test_what_cannot_be_read_is_known_until_it_can_be_read_or_is_gone(watch_list: bool) -> None:
+    def bad(name: str) -> dict[str, Any]:
+        return {**objects.jobset(name), "spec": {"suspend": "perhaps"}}
+
+    async def test() -> None:
+        api = FakeApi()
+        api.watch_list = watch_list
+        names = ("repaired", "deleted", "vanished", "stays")
+        for name in names:
+            api.put(f"{objects.JOBSETS}/{name}", bad(name))
+        async with following(api) as followed:
+
+            def unreadable() -> set[str]:
+                return {key.name for key in followed.informer.unreadable}
+
+            await eventually(lambda: unreadable() == set(names) and api.watched(objects.ALL_JOBSETS))
+            api.put(f"{objects.JOBSETS}/stays", bad("stays"))
+            api.put(f"{objects.JOBSETS}/repaired", objects.jobset("repaired"))
+            api.remove(f"{objects.JOBSETS}/deleted")
+            await eventually(lambda: unreadable() == {"vanished", "stays"})
+            api.remove(f"{objects.JOBSETS}/vanished", silently=True)
+            gone = {"type": "ERROR", "object": status(410, "Expired", "too old resource version")}
+            api.say(objects.ALL_JOBSETS, gone)
+            await eventually(lambda: unreadable() == {"stays"})
+            api.missing.add("/apis/jobset.x-k8s.io")
+            api.hang_up()
+            await eventually(lambda: unreadable() == set())
 
     run(test)
 
@@ -170,7 +202,7 @@ def test_no_error_at_an_object_hides_others(monkeypatch: pytest.MonkeyPatch) -> 
             api.put(f"{objects.JOBSETS}/bad", objects.jobset("bad"))
             api.put(f"{objects.JOBSETS}/later", objects.jobset("later"))
             await eventually(lambda: followed.names() == {"good", "later"})
-            assert (followed.informer.undecodable, followed.informer.restarts) == (2, 0)
+            assert (followed.informer.unreadable, followed.informer.restarts) == ({Key("team", "bad")}, 0)
 
     run(test)
 

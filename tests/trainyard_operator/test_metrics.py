@@ -25,6 +25,8 @@ from trainyard_operator.core.status.display_state import State
 from trainyard_operator.main import Operator
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.watch.cache import Cache, Key
+from trainyard_operator.work.memory import Memory
+from trainyard_operator.work.milestones import Milestones
 from trainyard_operator.work.plugin_timing import measured
 from trainyard_operator.work.queue import Queue, RetryError
 
@@ -75,6 +77,21 @@ def test_when_the_first_of_its_certificates_expires_is_measured() -> None:
     operator.webhook.good_until = CREATED + timedelta(days=2)
     operator.status.good_until = CREATED + timedelta(days=1)
     assert value(operator.metrics, metric) == (CREATED + timedelta(days=1)).timestamp()
+
+
+def test_a_watch_that_only_tries_again_is_as_old_as_what_the_api_server_last_sent() -> None:
+    operator = Operator(Configuration(namespace="n"), Credentials(server="http://127.0.0.1", tls=None))
+    now = time.monotonic()
+    for part in (operator.jobsets, operator.revisions, operator.failed_pods, operator.sweep):
+        part.beat = now
+    operator.kopf.beat = now
+    operator.jobsets.heard = now - 200
+    operator.revisions.heard = now - 201
+    operator.failed_pods.heard = now - 202
+    operator.sweep.heard = now - 203
+    expected = {"jobsets": 200, "revisions": 201, "failed-pods": 202, "kopf": 203}
+    ages = {watch: value(operator.metrics, "trainyard_watch_age_seconds", watch=watch) for watch in expected}
+    assert ages == pytest.approx(expected, abs=0.9)
 
 
 def test_a_trainjob_that_has_not_changed_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,6 +186,22 @@ def test_a_trainjob_is_timed_from_its_creation_to_each_milestone_once() -> None:
             assert (took("complete"), took("failed")) == ((1, 500), (0, 0))
 
     run(test)
+
+
+def test_a_milestone_that_the_status_has_already_is_not_counted_by_the_next_leader() -> None:
+    def jobs(**counts: int) -> dict[str, Any]:
+        return {"jobsStatus": [{"name": "node", **counts}]}
+
+    def running(before: dict[str, Any], after: dict[str, Any]) -> float | None:
+        metrics = Metrics()
+        job = TrainJob("team", "tj", "uid", "1", CREATED, {}, before)
+        Milestones(metrics).wrote_status(Memory("uid"), job, after, CREATED + timedelta(seconds=1))
+        return value(metrics, "trainyard_trainjob_seconds_count", until="running")
+
+    assert running({}, jobs(ready=1)) == 1
+    assert running(jobs(active=2), jobs(active=1, ready=1)) == 1
+    assert running(jobs(ready=1), jobs(ready=1)) == 0
+    assert running(jobs(ready=2), jobs(ready=1, succeeded=1)) == 0
 
 
 def test_the_longest_work_on_a_key_is_known() -> None:

@@ -276,6 +276,26 @@ def test_beside_upstreams_controller_it_is_unready_and_writes_nothing() -> None:
     run(test)
 
 
+def test_beside_upstreams_controller_it_serves_its_metrics_with_the_certificate_that_is_there() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            async with operator(client.credentials) as before:
+                await eventually(lambda: before.metrics_server.good_until is not None)
+            renewed = datetime.now(UTC).isoformat()
+            lease = {"holderIdentity": "up", "leaseDurationSeconds": 15, "renewTime": renewed}
+            api.put(LEASES.path(names.KUBEFLOW_NAMESPACE, names.TRAINER_LEASE), {"spec": lease})
+            written = api.writes()
+            async with operator(client.credentials) as running:
+                await eventually(
+                    lambda: running.metrics_server.good_until == before.metrics_server.good_until
+                )
+                assert "is alive" in running.upstream.reason
+                assert api.writes() == written
+
+    run(test)
+
+
 def test_without_upstreams_crds_it_waits_and_says_for_what() -> None:
     async def test() -> None:
         api = FakeApi()

@@ -12,7 +12,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Final, TextIO
@@ -26,7 +25,7 @@ from trainyard_delivery import shown
 from trainyard_delivery.drift import expected, writers
 from trainyard_delivery.drift.comparison import Row
 from trainyard_delivery.drift.differences import ABSENT
-from trainyard_delivery.drift.verdicts import Ref, State, Verdict, exit_code
+from trainyard_delivery.drift.verdicts import Ref, State, Verdict, exit_code, kept
 from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials
 from trainyard_platform.errors import PlatformError
@@ -71,8 +70,8 @@ def run(
     With `repair` it then repairs them, except the objects that `keep` names.
     What git says is rendered, or is in the `state` of a roll-out that has just ended.
     `metrics` is a file that then has the answer as Prometheus reads it, with the time that `now` returns.
-    0: there is no drift. 1: there is. 2: an object could not be judged; the reason goes to `out`, with the
-    object.
+    0: there is no drift. 1: there is. 2: an object could not be judged, or a kind not be listed; the reason
+    goes to `out`. With `repair` only the objects of the stack count.
 
     Raises:
         UserError: None could be judged, or `metrics` cannot be written.
@@ -90,11 +89,11 @@ def run(
     settings = stackfile.read_as_pulumi(stack)  # reports mistakes without Pulumi's words around them
     credentials = connection.of_stack(settings.cluster, kubeconfig, context)
     manifests = expected.objects(state() if state is not None else _rendered(stack, err))
-    kept = _named(keep, manifests)
+    staying = _named(keep, manifests)
     print(f"Comparing {len(manifests)} objects with the cluster ...", file=err)
     try:
         verdicts, beside = asyncio.run(
-            _judged(credentials, manifests, settings.drift, kept, tell if repair else None)
+            _judged(credentials, manifests, settings.drift, staying, tell if repair else None)
         )
     except ApiError as error:
         raise UserError(clean(f"{credentials.source}: {error}")) from error
@@ -299,9 +298,7 @@ async def _judged(
     async with connection.client(credentials, "drift") as client:
         await client.get("/version")  # an unreachable cluster is reported once, not for each object
         verdicts = [
-            replace(verdict, state=State.KEPT)
-            if verdict.state in (State.DIFFERENT, State.MUTATED) and verdict.ref.key in keep
-            else verdict
+            kept(verdict) if verdict.ref.key in keep else verdict
             for verdict in await judge(client, manifests, writers.table())
         ]
         beside = await drift_unmanaged.look(client, manifests, settings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -49,7 +49,7 @@ class State(StrEnum):
     UNJUDGED = "not judged"
     REPAIRED = "put right"
     KEPT = "kept"
-    """It differs from git, and is to stay so this time."""
+    """It differs from git or is missing, and is to stay so this time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,14 @@ class Verdict:
     rows: tuple[Row, ...] = ()
     why: str = ""
     """Further information, such as the API server's error."""
+
+
+def kept(verdict: Verdict) -> Verdict:
+    """The verdict on an object that is to stay as it is; how it is not what git says goes with it."""
+    if verdict.state in (State.SAME, State.UNJUDGED):
+        return verdict
+    state = "" if verdict.state is State.DIFFERENT else verdict.state.value
+    return replace(verdict, state=State.KEPT, why=", ".join(filter(None, (state, verdict.why))))
 
 
 def going(live: Mapping[str, Any]) -> str:

@@ -91,6 +91,16 @@ class SecretKeeper:
             pause = RETRY if self.problem else INTERVAL
             await asyncio.sleep(pause * random.uniform(0.8, 1.2))  # noqa: S311 - spread, not secrecy
 
+    async def look(self) -> None:
+        """Serve what the Secret holds, if it holds something; write nothing."""
+        try:
+            secret = await self._client.get(SECRETS.path(self._namespace, WEBHOOK_CERTIFICATE))
+            self._take(_issued(secret))
+        except NotFoundError:
+            return
+        except (ApiError, OSError, ValueError) as error:
+            self._report(str(error))
+
     async def step(self) -> None:
         """Read the Secret, create or renew what it holds if that is due, and serve it."""
         try:
@@ -101,6 +111,9 @@ class SecretKeeper:
         except ApiError as error:
             self._report(str(error))
             return
+        self._take(issued)
+
+    def _take(self, issued: Issued) -> None:
         if issued != self.issued:
             self._serve(issued.certificate, issued.key)
             until = certificates.good_until(issued.certificate)

@@ -131,7 +131,8 @@ class Informer(Generic[K, V]):
         self.problem = ""
         """What went wrong last; empty once something has come since."""
         self.restarts = 0
-        self.undecodable = 0
+        self.unreadable: set[K] = set()
+        """Objects that there are, as far as is known, and that could not be read."""
         self.beat = clock()
         """When the task last made progress: an event, a bookmark or a new try."""
         self.heard = self.beat
@@ -205,19 +206,22 @@ class Informer(Generic[K, V]):
 
     async def _list(self) -> None:
         objects: dict[K, V] = {}
+        unreadable: set[K] = set()
         at = 0
         # Version 0 is any that the server has in memory; a store that is ahead refuses older objects.
         async for page in self._client.list(self._path, limit=PAGE, params=self._params):
             self.beat = self.heard = self._clock()
             at = version(page.metadata.resource_version)
             for raw in page.items or ():
-                with self._guarded("LIST"):
+                meta = msgspec.json.decode(raw, type=_Headed).metadata
+                with self._reading(meta, unreadable):
                     key, value = self._sink.decode(raw)
                     objects[key] = value
-        self._finish(objects, at)
+        self._finish(objects, unreadable, at)
 
     async def _follow(self) -> None:
         initial: dict[K, V] | None = None
+        unreadable: set[K] = set()
         params = {
             **self._params,
             "allowWatchBookmarks": "true",
@@ -245,18 +249,20 @@ class Informer(Generic[K, V]):
                 if initial is None:
                     self._apply(event, meta)
                     self._resume = meta.resource_version
-                elif self._gather(event, meta, initial):
-                    self._finish(initial, version(meta.resource_version))
+                elif self._gather(event, meta, initial, unreadable):
+                    self._finish(initial, unreadable, version(meta.resource_version))
                     initial = None
 
-    def _gather(self, event: _Event, meta: _Meta, initial: dict[K, V]) -> bool:
-        """Take an event of a streamed list into `initial`; True if it was the last."""
+    def _gather(self, event: _Event, meta: _Meta, initial: dict[K, V], unreadable: set[K]) -> bool:
+        """Take an event of a streamed list into `initial` or `unreadable`; True if it was the last."""
         if event.type == "BOOKMARK":
             return (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true"
         if event.type == "DELETED":
-            initial.pop(self._sink.key(meta.namespace, meta.name), None)
+            key = self._sink.key(meta.namespace, meta.name)
+            initial.pop(key, None)
+            unreadable.discard(key)
             return False
-        with self._guarded(f"{meta.namespace}/{meta.name}"):
+        with self._reading(meta, unreadable):
             key, value = self._sink.decode(event.object)
             initial[key] = value
         return False
@@ -266,18 +272,21 @@ class Informer(Generic[K, V]):
         if event.type == "BOOKMARK":
             self._sink.progress(version(meta.resource_version))
             return
-        with self._guarded(f"{meta.namespace}/{meta.name}"):
+        with self._reading(meta, self.unreadable):
             self._sink.upsert(*self._sink.decode(event.object))  # for a deleted object, its last state
         if event.type == "DELETED":
-            self._sink.remove(self._sink.key(meta.namespace, meta.name), meta.uid, meta.resource_version)
+            key = self._sink.key(meta.namespace, meta.name)
+            self._sink.remove(key, meta.uid, meta.resource_version)
+            self.unreadable.discard(key)
 
     def _complain(self, error: ApiError) -> None:
         if str(error) != self.problem:
             logger.warning("%s: %s", self.name, error)
         self.problem = str(error)
 
-    def _finish(self, objects: dict[K, V], at: int) -> None:
+    def _finish(self, objects: dict[K, V], unreadable: set[K], at: int) -> None:
         self._sink.replace(objects, at)
+        self.unreadable = unreadable
         self._resume = str(at)
         self._set(State.SYNCED)
 
@@ -285,6 +294,7 @@ class Informer(Generic[K, V]):
         if state is State.MISSING and self.state is not State.MISSING:
             logger.warning("%s.%s is not served: its CRD is missing", self.name, self.resource.group)
             self._sink.replace({}, 0)
+            self.unreadable = set()
         if state is not self.state:
             self.state = state
             self._sink.changed(state)
@@ -300,13 +310,15 @@ class Informer(Generic[K, V]):
         return all(entry.get("name") != self.resource.plural for entry in group.get("resources", ()))
 
     @contextlib.contextmanager
-    def _guarded(self, place: str) -> Iterator[None]:
+    def _reading(self, meta: _Meta, unreadable: set[K]) -> Iterator[None]:
         """One object that cannot be read must not hide the others, whatever its owner has written into it."""
+        key = self._sink.key(meta.namespace, meta.name)
+        unreadable.discard(key)
         try:
             yield
         except Exception as error:
-            self.undecodable += 1
-            logger.error("%s %s: not readable: %r", self.name, place, error)
+            unreadable.add(key)
+            logger.error("%s %s/%s: not readable: %r", self.name, meta.namespace, meta.name, error)
 
 
 def _watch_error(raw: msgspec.Raw) -> ApiError:

@@ -1,9 +1,10 @@
 """How long TrainJobs take to reach milestones, as the controller's writes show it.
 
 Each milestone of a TrainJob is counted by the replica that leads when it is
-reached, and once while that replica runs. Pods that run are not watched: `running` is
-when the JobSet first says that one of its Jobs is ready (all its pods are) or
-has ended, as late as the status is written.
+reached, and once while that replica runs; what the TrainJob's status says
+already was counted before. Pods that run are not watched: `running` is when the
+JobSet first says that one of its Jobs is ready (all its pods are) or has ended,
+as late as the status is written.
 """
 
 from __future__ import annotations
@@ -35,8 +36,7 @@ class Milestones:
 
     def wrote_status(self, memory: Memory, job: model.TrainJob, status: model.Json, now: datetime) -> None:
         """These fields of its status were written."""
-        jobs = status.get("jobsStatus") or ()
-        if any(counts.get(field) for counts in jobs for field in _RAN):
+        if _ran(status) and not _ran(job.status):
             self._reach(memory, job, "running", now)
         after = status.get("conditions") or ()
         for type_, milestone in _ENDS:
@@ -49,3 +49,7 @@ class Milestones:
         memory.milestones |= {milestone}
         took = (now - job.created).total_seconds()
         self._metrics.trainjob_seconds.labels(milestone).observe(max(0.0, took))
+
+
+def _ran(status: model.Json) -> bool:
+    return any(counts.get(field) for counts in status.get("jobsStatus") or () for field in _RAN)

@@ -85,5 +85,11 @@ def test_the_page_about_explain_has_the_table_of_causes() -> None:
     hold(page, "\n".join((before + header, *table, after)))
 
 
+def test_the_page_about_explain_has_the_reasons_that_are_no_causes() -> None:
+    _, _, rest = (ROOT / "docs/explain.md").read_text().partition("| reason | of | means |\n")
+    table, _, _ = rest.partition("\n\n")
+    assert set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == NOT_OF_EXPLAIN
+
+
 def next_step(about: About) -> str:
     return about.next_step.format_map(Placeholders())
