@@ -22,7 +22,7 @@ import re
 import shutil
 import tarfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -240,8 +240,29 @@ def _unpack(piece: Piece, archive: Path, target: Path, where: str) -> None:
         shutil.rmtree(old, ignore_errors=True)
     try:
         with tarfile.open(archive, "r:gz") as tar:
-            tar.extractall(folder, filter="data")
+            tar.extraction_filter = checks = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and newer
+            tar.extractall(folder, None if checks else _inside(tar, folder))  # noqa: S202 (they are checked)
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise SandboxError(f"{piece.file} of {VARIABLE}={where}: {error}. {_OTHERWISE}") from error
     folder.rename(target)
+
+
+def _inside(members: Iterable[tarfile.TarInfo], folder: Path) -> Iterator[tarfile.TarInfo]:
+    """Members, each checked when those before it are in the folder, for a link may lead out of it.
+
+    Raises `tarfile.TarError` at the first that would leave it, or that is no file, folder or link.
+    """
+    top = os.path.realpath(folder)
+    for member in members:
+        place = os.path.join(top, member.name)
+        places = [place]
+        if member.issym():
+            places.append(os.path.join(os.path.dirname(place), member.linkname))
+        elif member.islnk():
+            places.append(os.path.join(top, member.linkname))
+        elif not (member.isfile() or member.isdir()):
+            raise tarfile.TarError(f"{member.name!r} is no file, folder or link")
+        if any(os.path.commonpath([top, os.path.realpath(path)]) != top for path in places):
+            raise tarfile.TarError(f"{member.name!r} would be outside of its folder")
+        yield member

@@ -280,6 +280,60 @@ def link(tar: tarfile.TarFile) -> None:
     tar.addfile(member)
 
 
+def link_behind_a_link(tar: tarfile.TarFile) -> None:
+    """By its name it stays inside: `again` is the folder itself."""
+    member = tarfile.TarInfo("again/again/out")
+    member.type, member.linkname = tarfile.SYMTYPE, "../.."
+    tar.addfile(member)
+
+
+def hard_link(tar: tarfile.TarFile) -> None:
+    member = tarfile.TarInfo("link")
+    member.type, member.linkname = tarfile.LNKTYPE, "../out"
+    tar.addfile(member)
+
+
+def device(tar: tarfile.TarFile) -> None:
+    member = tarfile.TarInfo("device")
+    member.type = tarfile.CHRTYPE
+    tar.addfile(member)
+
+
+def harmless(tar: tarfile.TarFile) -> None:
+    for name, kind, target in (
+        ("lib", tarfile.DIRTYPE, ""),
+        ("lib/a", tarfile.REGTYPE, ""),
+        ("lib/b", tarfile.SYMTYPE, "../lib/a"),
+        ("c", tarfile.LNKTYPE, "lib/a"),
+    ):
+        member = tarfile.TarInfo(name)
+        member.type, member.linkname = kind, target
+        tar.addfile(member)
+
+
+def inside(write: Callable[[tarfile.TarFile], None], folder: Path) -> list[str]:
+    """The members that a Python without filters extracts into a folder."""
+    (folder / "again").symlink_to(".")
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        write(tar)
+    packed.seek(0)
+    with tarfile.open(fileobj=packed) as tar:
+        return [member.name for member in bundle._inside(tar, folder)]
+
+
+@pytest.mark.parametrize("hostile", [outside, link, link_behind_a_link, hard_link, device])
+def test_a_python_without_filters_refuses_what_reaches_out_of_its_folder_too(
+    tmp_path: Path, hostile: Callable[[tarfile.TarFile], None]
+) -> None:
+    with pytest.raises(tarfile.TarError):
+        inside(hostile, tmp_path)
+
+
+def test_a_python_without_filters_extracts_all_else(tmp_path: Path) -> None:
+    assert inside(harmless, tmp_path) == ["lib", "lib/a", "lib/b", "c"]
+
+
 @pytest.mark.parametrize("hostile", [outside, link])
 def test_a_piece_that_reaches_out_of_its_folder_is_refused(
     machine: Machine, hostile: Callable[[tarfile.TarFile], None]
