@@ -46,7 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _clear("Left by a run that was killed")
         with leftovers.noted() as run_file:
             os.environ[leftovers.RUN] = str(run_file)
-            return run([chosen[name] for name in given.phase], PROJECT, budget.load())
+            code = run([chosen[name] for name in given.phase], PROJECT, budget.load())
+        _clear("Left at the end")
+        return code
     except KeyboardInterrupt:
         _clear("Interrupted")  # its own: nobody holds the file of this run any more
         print("Ended before its time, and all that it had started.", file=sys.stderr)

@@ -13,6 +13,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.support.patience import eventually
+
 from .__main__ import main, run
 from .phases import AREAS, CORE_FOLDERS, PROJECT, Step, steps
 from .phases import pytest as run_of_pytest
@@ -191,6 +193,15 @@ def test_a_step_that_runs_no_tests_is_told_by_its_last_lines(
     assert code == 1
     assert "tools ended with exit code 3\n   a\n   no such wheel\n" in said
     assert "never" not in said
+
+
+def test_what_a_step_leaves_running_ends_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = "import subprocess; print('left', subprocess.Popen(['sleep', '600']).pid)"
+    assert run([Step("tools", [sys.executable, "-c", script], 60)], tmp_path) == 0
+    left = re.search(r"^left (\d+)$", capsys.readouterr().out, re.MULTILINE)
+    assert left
+    environment = Path("/proc", left[1], "environ")  # of a process that has ended and was not asked, empty
+    eventually("it has ended", lambda: not environment.exists() or not environment.read_bytes())
 
 
 def test_however_much_fails_the_end_fits_and_each_test_is_named_while_there_is_room(

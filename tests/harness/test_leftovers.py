@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.patience import eventually
+from trainyard_sandbox.cluster import Sandbox
+from trainyard_sandbox.errors import SandboxError
 
 from . import __main__ as harness
 from . import leftovers
@@ -61,32 +63,56 @@ def test_a_run_is_known_while_it_lives_with_what_it_brings_up(
         assert path.read_text() == "/clone\ta\n"
         assert leftovers.clear() == []
         assert list(runs.iterdir()) == [path]
+    assert leftovers.clear() == []
     assert list(runs.iterdir()) == []
 
 
-def test_a_run_that_is_interrupted_takes_down_what_it_has_brought_up(
-    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_sandbox_that_cannot_be_taken_down_is_said_and_left_to_the_next_run(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def down(sandbox: Sandbox) -> None:
+        if sandbox.instance.name == "b":
+            raise SandboxError("Processes of the sandbox do not end: [1].")
+
+    monkeypatch.setattr(Sandbox, "down", down)
+    runs.mkdir()
+    (runs / "1-run").write_text("/clone\ta\n/clone\tb\n")
+    said = "could not take down the sandbox b of /clone: Processes of the sandbox do not end: [1]."
+    assert [leftovers.clear(), leftovers.clear()] == [[said], [said]]
+
+
+@pytest.mark.parametrize(
+    ("interruption", "code", "why"), [(KeyboardInterrupt, 130, "Interrupted"), (None, 0, "Left at the end")]
+)
+def test_a_run_takes_down_what_it_has_started_whether_it_ends_or_is_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    interruption: type[BaseException] | None,
+    code: int,
+    why: str,
 ) -> None:
     monkeypatch.setenv(leftovers.RUN, "")
     started: list[subprocess.Popen[bytes]] = []
 
-    def interrupted(*_: object) -> int:
+    def run(*_: object) -> int:
         started.append(subprocess.Popen(["sleep", "600"]))
         environment = Path(f"/proc/{started[0].pid}/environ")
         eventually("its environment is shown", lambda: leftovers.RUN.encode() in environment.read_bytes())
-        raise KeyboardInterrupt
+        if interruption:
+            raise interruption
+        return 0
 
-    monkeypatch.setattr(harness, "run", interrupted)
+    monkeypatch.setattr(harness, "run", run)
     handlers = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
     try:
-        assert harness.main(["check"]) == 130
+        assert harness.main(["check"]) == code
     finally:
         for number, handler in handlers:
             signal.signal(number, handler)
     [process] = started
     assert process.wait(60) == -9
-    assert f"Interrupted: ended process {process.pid}\n" in capsys.readouterr().err
-    assert list(runs.iterdir()) == []
+    assert f"{why}: ended process {process.pid}\n" in capsys.readouterr().err
+    assert leftovers.clear() == []
 
 
 def test_outside_of_a_run_nothing_is_written_down(runs: Path) -> None:
