@@ -3,8 +3,8 @@
 A run keeps a file in the user's cache locked for as long as it lives, and names
 it to all that it starts (`RUN`). Tests write the sandboxes that they bring up
 into it (`note`). A file that nobody holds is that of a run which has ended, or
-was killed: its sandboxes go, whatever has become of its clone, and every
-process that was started by it. What users bring up themselves is in no such file.
+was killed: every process that was started by it goes, and then its sandboxes,
+whatever has become of its clone. What users bring up themselves is in no such file.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +24,8 @@ from trainyard_sandbox.paths import PROJECT, Instance, cache_dir
 
 RUN: Final = "TRAINYARD_TEST_RUN"
 """The variable with the path of the run's file; every process of a run has it."""
+PATIENCE: Final = 10.0
+"""Seconds until a process that was killed is gone, unless the kernel holds it."""
 
 
 @contextmanager
@@ -62,6 +65,9 @@ def clear() -> list[str]:
 
 
 def _cleared(path: Path, file: TextIO) -> Iterator[str]:
+    # First: a test that goes on would bring up, and write down, one more.
+    for pid in _ended(path):
+        yield f"ended process {pid}"
     left = False
     for line in dict.fromkeys(file.read().splitlines()):
         project, _, name = line.partition("\t")
@@ -75,12 +81,21 @@ def _cleared(path: Path, file: TextIO) -> Iterator[str]:
         else:
             if there:
                 yield f"took down the sandbox {name} of {project}"
-    for pid in _started_by(path):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-            yield f"ended process {pid}"
     if not left:
         path.unlink(missing_ok=True)
+
+
+def _ended(path: Path) -> list[int]:
+    """The processes that a run has started, which are gone by now, or cannot be ended."""
+    ended: dict[int, None] = {}
+    deadline = time.monotonic() + PATIENCE
+    while (pids := _started_by(path)) and time.monotonic() < deadline:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                ended[pid] = None
+        time.sleep(0.02)
+    return list(ended)
 
 
 def _started_by(path: Path) -> list[int]:

@@ -47,6 +47,16 @@ def test_a_process_of_a_dead_run_is_ended_and_the_run_forgotten(
     assert leftovers.clear() == []
 
 
+def test_nothing_of_a_dead_run_goes_on_while_its_sandboxes_are_taken_down(
+    runs: Path, started: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes: list[int | None] = []
+    monkeypatch.setattr(Sandbox, "down", lambda _: codes.append(started.poll()))
+    (runs / "1-run").write_text("/clone\ta\n")
+    assert leftovers.clear() == [f"ended process {started.pid}"]
+    assert codes == [-9]
+
+
 def test_a_process_of_a_living_run_goes_on(runs: Path, started: subprocess.Popen[bytes]) -> None:
     with (runs / "1-run").open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
