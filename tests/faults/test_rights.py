@@ -17,6 +17,7 @@ from . import gaps, lives, rights
 from .proxy import Act, Fault
 
 TRAINER_GROUP, JOBSET_GROUP = "trainer.kubeflow.org", "jobset.x-k8s.io"
+KUEUE_GROUP = "kueue.x-k8s.io"
 REVISIONS = "apps/controllerrevisions"
 VOLCANO, COSCHEDULING = "scheduling.volcano.sh", "scheduling.x-k8s.io"
 WATCHED = {"list": "to know of all", "watch": "to hear of changes"}
@@ -66,6 +67,13 @@ ANYWHERE = {
         "list": "elsewhere: tests/e2e/test_queues.py, a job that moves to another flavor",
         "delete": "elsewhere: the same",
     },
+    f"{KUEUE_GROUP}/workloads": {
+        "list": "elsewhere: tests/e2e/test_queues.py, the quota of a job that its user suspends",
+        "patch": "elsewhere: the same",
+    },
+    f"{KUEUE_GROUP}/clusterqueues": {"list": "elsewhere: tests/e2e/test_queues.py, a job that can never fit"},
+    f"{KUEUE_GROUP}/cohorts": {"list": "elsewhere: the same"},
+    f"{KUEUE_GROUP}/localqueues": {"list": "elsewhere: the same"},
     "admissionregistration.k8s.io/mutatingwebhookconfigurations": {
         "get": "is the authority in it ours",
         "patch": "to put it there",

@@ -21,9 +21,10 @@ FOLDER = "TRAINYARD_TEST_RIGHTS"
 HOME = "trainyard-system"
 USER = f"system:serviceaccount:{HOME}:trainyard-operator"
 CLUSTER = [
-    *(rbac.CLUSTER + rbac.ADMISSION + rbac.TRIALS),
-    *(rbac.REPORTS + rbac.METRICS + rbac.RETENTION + rbac.SECRETS + rbac.LAST_LINES),
+    *(rbac.CLUSTER + rbac.ADMISSION + rbac.TRIALS + rbac.REPORTS + rbac.QUEUES),
+    *(rbac.METRICS + rbac.RETENTION + rbac.SECRETS + rbac.LAST_LINES + rbac.UPSTREAM),
 ]
+"""With everything on that can be, in whatever namespace it is bound."""
 OWN = rbac.OWN_NAMESPACE + rbac.CERTIFICATE
 
 UNSEEN = {
@@ -87,7 +88,7 @@ def unused(found: Iterable[Used]) -> list[tuple[str, str, str]]:
     done = {(one.namespace, one.resource, one.verb) for one in found if one.allowed}
     anywhere = {(resource, verb) for _, resource, verb in done}
     home = {(resource, verb) for namespace, resource, verb in done if namespace == HOME}
-    missing = [("", *right) for right in granted(CLUSTER + rbac.UPSTREAM) - anywhere]
+    missing = [("", *right) for right in granted(CLUSTER) - anywhere]
     missing += [(HOME, *right) for right in granted(OWN) - home]
     return sorted(right for right in missing if right not in UNSEEN)
 
