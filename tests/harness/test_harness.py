@@ -18,7 +18,8 @@ from tests.support.patience import eventually
 from .__main__ import main, run
 from .phases import AREAS, CORE_FOLDERS, PROJECT, Step, steps
 from .phases import pytest as run_of_pytest
-from .verdict import LINES
+from .results import read
+from .verdict import LINES, Phase, judged, junit, told
 
 FAILS = """
 def test_that_fails():
@@ -202,6 +203,43 @@ def test_what_a_step_leaves_running_ends_with_it(tmp_path: Path, capsys: pytest.
     assert left
     environment = Path("/proc", left[1], "environ")  # of a process that has ended and was not asked, empty
     eventually("it has ended", lambda: not environment.exists() or not environment.read_bytes())
+
+
+def test_junit_has_an_error_for_what_came_to_no_end_and_tells_the_skipped_from_those_that_passed() -> None:
+    lines = [
+        {"nodeid": "a.py::passes", "when": "teardown", "outcome": "passed", "duration": 1.0},
+        {"nodeid": "a.py::hangs", "when": "setup", "outcome": "passed", "duration": 2.0},
+        {
+            "nodeid": "a.py::is_skipped",
+            "when": "setup",
+            "outcome": "skipped",
+            "duration": 0.0,
+            "longrepr": ["a.py", 3, "Skipped: no GPU"],
+        },
+        {"nodeid": "a.py::is_skipped", "when": "teardown", "outcome": "passed", "duration": 0.0},
+    ]
+    found = read(json.dumps({"$report_type": "TestReport", **line}) for line in lines)
+    phases = [Phase("core", 8.0, -9, found, last=["killed\x00"], limit=8.0)]
+    verdict = judged(phases)
+    assert "1 passed, 0 failed, 1 skipped\n" in told(phases, verdict, "", "")
+    suite = ElementTree.fromstring(junit(phases, verdict))
+    counted = {"tests": "4", "failures": "0", "errors": "2", "skipped": "1"}
+    assert suite.attrib == {"name": "trainyard", **counted}
+    assert {
+        (case.get("classname"), case.get("name")): [(e.tag, e.get("message"), e.text) for e in case]
+        for case in suite
+    } == {
+        ("a.py", "passes"): [],
+        ("a.py", "hangs"): [("error", "was running when core ended", None)],
+        ("a.py", "is_skipped"): [("skipped", "Skipped: no GPU", None)],
+        ("phase", "core"): [
+            (
+                "error",
+                "core was ended after 8 s, its limit",
+                "   was running: a.py::hangs\n   killed?",
+            )
+        ],
+    }
 
 
 def test_however_much_fails_the_end_fits_and_each_test_is_named_while_there_is_room(
