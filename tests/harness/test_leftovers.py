@@ -18,11 +18,15 @@ from . import leftovers
 
 
 @pytest.fixture(autouse=True)
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of runs in a cache of its own."""
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of runs in a cache of its own, for a clone of its own."""
+    monkeypatch.setattr(harness, "PROJECT", tmp_path)
     monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path))
     monkeypatch.delenv(leftovers.RUN, raising=False)
-    return tmp_path / "runs"
+    handlers = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
+    yield tmp_path / "runs"
+    for number, handler in handlers:
+        signal.signal(number, handler)
 
 
 @pytest.fixture
@@ -113,16 +117,23 @@ def test_a_run_takes_down_what_it_has_started_whether_it_ends_or_is_interrupted(
         return 0
 
     monkeypatch.setattr(harness, "run", run)
-    handlers = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
-    try:
-        assert harness.main(["check"]) == code
-    finally:
-        for number, handler in handlers:
-            signal.signal(number, handler)
+    assert harness.main(["check"]) == code
     [process] = started
     assert process.wait(60) == -9
     assert f"{why}: ended process {process.pid}\n" in capsys.readouterr().err
     assert leftovers.clear() == []
+
+
+def test_a_second_run_in_a_clone_is_refused_and_touches_nothing(
+    tmp_path: Path, runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (tmp_path / ".reports.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert harness.main(["check"]) == 2
+    assert capsys.readouterr().err == (
+        f"A test run goes on in {tmp_path}: wait for its end, or use another clone.\n"
+    )
+    assert not runs.exists()
 
 
 def test_outside_of_a_run_nothing_is_written_down(runs: Path) -> None:
