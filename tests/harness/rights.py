@@ -63,7 +63,7 @@ def note(name: str, audit_log: Path) -> None:
 def used(lines: Iterable[str]) -> Iterator[Used]:
     """What an audit log says that the operator asked for."""
     for line in lines:
-        if USER not in line:
+        if USER not in line or not line.endswith("\n"):  # the last one may still be written
             continue
         event = json.loads(line)
         target = event.get("objectRef")
