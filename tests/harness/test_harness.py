@@ -18,7 +18,7 @@ from tests.support.patience import eventually
 from .__main__ import main, run
 from .phases import AREAS, CORE_FOLDERS, PROJECT, Step, steps
 from .phases import pytest as run_of_pytest
-from .results import read
+from .results import Failure, Results, read
 from .verdict import LINES, Phase, judged, junit, told
 
 FAILS = """
@@ -240,6 +240,26 @@ def test_junit_has_an_error_for_what_came_to_no_end_and_tells_the_skipped_from_t
             )
         ],
     }
+
+
+def test_types_that_are_wrong_are_told_beside_a_test_that_fails() -> None:
+    failure = Failure("a.py::fails", "call", "a.py:1", "AssertionError: no")
+    last = ["a.py:3: error: Incompatible types", "Found 1 error in 1 file (checked 9 source files)"]
+    phases = [Phase("check", 8.0, 2, Results({"a.py::fails": 1.0}, {"a.py::fails": failure}), last)]
+    said = told(phases, judged(phases), "", "")
+    assert said[said.index("== may") :] == (
+        "== may have failed by more than tests: the last lines\n"
+        "check ended with exit code 2\n"
+        "   a.py:3: error: Incompatible types\n"
+        "   Found 1 error in 1 file (checked 9 source files)\n"
+        "\n"
+        "== failed\n"
+        "a.py::fails\n"
+        "   in call, a.py:1\n"
+        "   AssertionError: no\n"
+        "\n"
+        "FAILED in 8 s: 1 failed, 0 unsteady."
+    )
 
 
 def test_however_much_fails_the_end_fits_and_each_test_is_named_while_there_is_room(

@@ -18,6 +18,8 @@ MOST_UNSTEADY = 2
 """With more unsteady tests the run has failed."""
 SECOND_LOOK = "second look"
 """The name of the phase in which what failed is run again."""
+MAKE_FAILED = 2
+"""The exit code of make: of a phase that lints and looks at types as well, it does not say what failed."""
 _WIDTH = 240
 T = TypeVar("T")
 
@@ -91,7 +93,7 @@ def judged(phases: Sequence[Phase]) -> Verdict:
 
 def _is_broken(phase: Phase) -> bool:
     """Whether it failed in another way than by tests: make says 2 where pytest, within it, says 1."""
-    by_tests = phase.results.failures and phase.code in (1, 2)
+    by_tests = phase.results.failures and phase.code in (1, MAKE_FAILED)
     return phase.limit is not None or bool(phase.results.unfinished) or bool(phase.code and not by_tests)
 
 
@@ -109,6 +111,10 @@ def told(phases: Sequence[Phase], verdict: Verdict, load: str, logs: str) -> str
     end = [_sentence(phases, verdict)]
     sections = [
         ("did not come to an end", [_broken(phase) for phase in verdict.broken]),
+        (
+            "may have failed by more than tests: the last lines",
+            [_broken(phase) for phase in phases if phase.code == MAKE_FAILED and phase not in verdict.broken],
+        ),
         (
             f"unsteady: failed, and passed when run again, alone (more than {MOST_UNSTEADY} fail the run)",
             [_unsteady(*ones) for ones in _by_cause(verdict.unsteady, lambda one: one.first)],
