@@ -6,6 +6,7 @@ import functools
 import gc
 import json
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -94,7 +95,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at what they are marked with
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Areas that are folders are said; and whole folders come first, the files of e2e after them.
+    """Areas that are folders are said, what is about Linux is left out where there is another system; and
+    whole folders come first, the files of e2e after them.
 
     So processes end at about the same time. Of the files of e2e those come first
     with tests that run alone: whole folders have sandboxes of their own, and go on beside them. Then those
@@ -105,6 +107,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.sandbox(area=folder))
         if hypothesis.is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.examples)
+    elsewhere = [item for item in items if sys.platform != "linux" and item.get_closest_marker("linux")]
+    if elsewhere:
+        config.hook.pytest_deselected(items=elsewhere)
+        items[:] = [item for item in items if item not in elsewhere]
     phase = config.getoption("longest_first")
     items.sort(key=_longest_first(phase) if phase else _place)
 

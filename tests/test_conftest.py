@@ -88,6 +88,28 @@ def test_longest_first_begins_with_the_folder_or_file_that_takes_longest_and_end
     ], answer.stdout + answer.stderr
 
 
+def test_what_is_about_linux_is_not_run_elsewhere_and_is_not_skipped(tmp_path: Path) -> None:
+    shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    linux\n")
+    (tmp_path / "test_it.py").write_text(
+        """
+import sys
+import pytest
+
+sys.platform = "elsewhere"
+
+@pytest.mark.linux
+def test_that_needs_linux(): ...
+
+def test_that_runs(): ...
+"""
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(tmp_path), str(tmp_path)]
+    answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0
+    assert "1 passed, 1 deselected in" in answer.stdout
+
+
 def test_a_skipped_test_fails_unless_what_it_lacks_is_a_gpu(tmp_path: Path) -> None:
     shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path)
     (tmp_path / "test_it.py").write_text(TESTS)
