@@ -137,14 +137,39 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """A file whose tests do not run has failed too."""
+    report = yield
+    if _is_skipped_quietly(report):
+        report.outcome = "failed"
+        report.longrepr = _why_failed(collector.nodeid, report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A test that does not run has failed, unless what it lacks is a GPU; a failed one says the load."""
     report = yield
-    if report.skipped and "GPU" not in str(report.longrepr):
+    if _is_skipped_quietly(report):
         report.outcome = "failed"
-        report.longrepr = f"{item.nodeid} was skipped, which is a failure: {report.longrepr}"
+        report.longrepr = _why_failed(item.nodeid, report)
     if report.failed:
         report.user_properties.append(("load", f"{os.getloadavg()[0]:.1f}"))
     return report
+
+
+def _is_skipped_quietly(report: pytest.CollectReport | pytest.TestReport) -> bool:
+    return report.skipped and "GPU" not in _reason(report)
+
+
+def _reason(report: pytest.CollectReport | pytest.TestReport) -> str:
+    """Of a skip, without the place, which may have any name; nothing of a test that may fail."""
+    return report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+
+
+def _why_failed(name: str, report: pytest.CollectReport | pytest.TestReport) -> str:
+    return f"{name} was skipped, which is a failure: {report.longrepr}"
