@@ -235,4 +235,4 @@ changelog: environment ## Join the fragments of changes/ as the next version's p
 .PHONY: clean
 clean: ## Take sandboxes down and remove what make made; caches stay
 	@[ ! -x $(TRAINYARD) ] || for name in $$(ls .sandbox 2>/dev/null | grep -v '^artifacts$$'); do $(TRAINYARD) sandbox down --name $$name; done
-	@rm -rf .venv .benchmarks .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .reports
+	@rm -rf .venv .benchmarks .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .reports .reports.lock

@@ -6,6 +6,7 @@ import functools
 import gc
 import json
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -94,7 +95,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at what they are marked with
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Areas that are folders are said; and whole folders come first, the files of e2e after them.
+    """Areas that are folders are said, what is about Linux is left out where there is another system; and
+    whole folders come first, the files of e2e after them.
 
     So processes end at about the same time. Of the files of e2e those come first
     with tests that run alone: whole folders have sandboxes of their own, and go on beside them. Then those
@@ -105,6 +107,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.sandbox(area=folder))
         if hypothesis.is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.examples)
+    elsewhere = [item for item in items if sys.platform != "linux" and item.get_closest_marker("linux")]
+    if elsewhere:
+        config.hook.pytest_deselected(items=elsewhere)
+        items[:] = [item for item in items if item not in elsewhere]
     phase = config.getoption("longest_first")
     items.sort(key=_longest_first(phase) if phase else _place)
 
@@ -131,14 +137,39 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """A file whose tests do not run has failed too."""
+    report = yield
+    if _is_skipped_quietly(report):
+        report.outcome = "failed"
+        report.longrepr = _why_failed(collector.nodeid, report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A test that does not run has failed, unless what it lacks is a GPU; a failed one says the load."""
     report = yield
-    if report.skipped and "GPU" not in str(report.longrepr):
+    if _is_skipped_quietly(report):
         report.outcome = "failed"
-        report.longrepr = f"{item.nodeid} was skipped, which is a failure: {report.longrepr}"
+        report.longrepr = _why_failed(item.nodeid, report)
     if report.failed:
         report.user_properties.append(("load", f"{os.getloadavg()[0]:.1f}"))
     return report
+
+
+def _is_skipped_quietly(report: pytest.CollectReport | pytest.TestReport) -> bool:
+    return report.skipped and "GPU" not in _reason(report)
+
+
+def _reason(report: pytest.CollectReport | pytest.TestReport) -> str:
+    """Of a skip, without the place, which may have any name; nothing of a test that may fail."""
+    return report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+
+
+def _why_failed(name: str, report: pytest.CollectReport | pytest.TestReport) -> str:
+    return f"{name} was skipped, which is a failure: {report.longrepr}"

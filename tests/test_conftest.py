@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TESTS = """
 import pytest
 
@@ -88,11 +90,53 @@ def test_longest_first_begins_with_the_folder_or_file_that_takes_longest_and_end
     ], answer.stdout + answer.stderr
 
 
-def test_a_skipped_test_fails_unless_what_it_lacks_is_a_gpu(tmp_path: Path) -> None:
+def test_what_is_about_linux_is_not_run_elsewhere_and_is_not_skipped(tmp_path: Path) -> None:
     shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path)
-    (tmp_path / "test_it.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    linux\n")
+    (tmp_path / "test_it.py").write_text(
+        """
+import sys
+import pytest
+
+sys.platform = "elsewhere"
+
+@pytest.mark.linux
+def test_that_needs_linux(): ...
+
+def test_that_runs(): ...
+"""
+    )
     command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(tmp_path), str(tmp_path)]
     answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0
+    assert "1 passed, 1 deselected in" in answer.stdout
+
+
+def test_a_skipped_test_fails_unless_what_it_lacks_is_a_gpu(tmp_path: Path) -> None:
+    folder = tmp_path / "GPU"
+    folder.mkdir()
+    shutil.copy(Path(__file__).with_name("conftest.py"), folder)
+    (folder / "test_it.py").write_text(TESTS)
+    command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(folder), str(folder)]
+    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert answer.returncode == 1
     assert "1 passed, 1 skipped, 1 error" in answer.stdout
     assert "which is a failure" in answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("lacks", "code", "counted"),
+    [
+        ('pytest.importorskip("no_such_module")', 2, "1 error in"),
+        ('pytest.skip("not in the mood", allow_module_level=True)', 2, "1 error in"),
+        ('pytest.skip("no GPU here", allow_module_level=True)', 5, "1 skipped in"),
+    ],
+)
+def test_a_skipped_file_fails_unless_what_it_lacks_is_a_gpu(
+    tmp_path: Path, lacks: str, code: int, counted: str
+) -> None:
+    shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path)
+    (tmp_path / "test_it.py").write_text(f"import pytest\n{lacks}\ndef test_it(): ...\n")
+    command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(tmp_path), str(tmp_path)]
+    answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (answer.returncode, counted in answer.stdout) == (code, True), answer.stdout

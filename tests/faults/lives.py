@@ -207,10 +207,16 @@ def violations(case: Case) -> list[str]:
             alive[uid] = owner
         elif event.type == "DELETED":
             alive.pop(uid, None)
+    # By its namespace, a write is for a TrainJob: for whom one is that is in no TrainJob's, nobody can tell.
+    homes = {
+        rights.NAMESPACE,
+        *(e.object["metadata"]["namespace"] for e in list(case.scene.trainjobs.events)),
+    }
+    for passed in list(case.scene.proxy.trace):
+        if passed.request.counts and passed.request.namespace not in homes:
+            found.append(f"I-5 {passed.request.verb} {passed.request.path}")
     for passed in case.scene.proxy.writes(case.namespace):
         request = passed.request
-        if request.namespace not in (case.namespace, rights.NAMESPACE):
-            found.append(f"I-5 {request.verb} {request.path}")
         if request.verb == "delete" and not (request.body or {}).get("preconditions", {}).get("uid"):
             found.append(f"I-7 {request.path} deleted by name alone")
     return found

@@ -19,7 +19,12 @@ from yarl import URL
 
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 WRITES = frozenset(VERBS.values())
-COURTESY = frozenset({"leases", "events", "tokenreviews"})
+COURTESY = frozenset(
+    {
+        *("leases", "events", "tokenreviews", "subjectaccessreviews"),
+        *("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
+    }
+)
 """Resources of which a write is not counted: it is about no TrainJob, or changes none."""
 END = {"k8s.io/initial-events-end": "true"}
 

@@ -1,25 +1,15 @@
 """The operator's account on a control plane, with the rights that the platform gives it."""
 
+from tests.harness import rights as everything
 from tests.support.live import Api, done
-from trainyard_platform.parts.operator import rbac
 
 NAMESPACE = "trainyard-system"
 NAME = "trainyard-operator"
 USER = f"system:serviceaccount:{NAMESPACE}:{NAME}"
 GROUP = "rbac.authorization.k8s.io"
-CLUSTER = (
-    rbac.CLUSTER
-    + rbac.SECRETS
-    + rbac.LAST_LINES
-    + rbac.ADMISSION
-    + rbac.TRIALS
-    + rbac.REPORTS
-    + rbac.METRICS
-    + rbac.RETENTION
-    + rbac.UPSTREAM
-)
-"""With everything on that can be; upstream's Lease is looked for where it is in no namespace of ours."""
-OWN = rbac.OWN_NAMESPACE + rbac.CERTIFICATE
+CLUSTER = everything.CLUSTER
+"""Upstream's Lease too, which is looked for where it is in no namespace of ours."""
+OWN = everything.OWN
 
 
 def grant(api: Api) -> str:

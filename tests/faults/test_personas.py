@@ -46,7 +46,7 @@ IN_NAMESPACES = {
 IN_NONE = {
     TRAINER_GROUP: ("clustertrainingruntimes",),
     "": ("namespaces", "nodes", "nodes/proxy", "persistentvolumes"),
-    "kueue.x-k8s.io": ("clusterqueues", "resourceflavors"),
+    "kueue.x-k8s.io": ("clusterqueues", "cohorts", "resourceflavors"),
     "admissionregistration.k8s.io": (
         *("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
         "validatingadmissionpolicies",
@@ -113,6 +113,8 @@ OPERATOR = {
     "/events": "get list create patch",
     "scheduling.x-k8s.io/podgroups": "get create update delete",
     "scheduling.volcano.sh/podgroups": "get create update delete",
+    "kueue.x-k8s.io/workloads": "list patch",
+    "kueue.x-k8s.io/localqueues": "list",
 }
 MAY = {
     ("data scientist", OWN): {
@@ -135,7 +137,12 @@ MAY = {
         "apps/controllerrevisions": "get list watch create patch delete",
         "coordination.k8s.io/leases": "create",
     },
-    ("operator", CLUSTER): {**CATALOG, "authentication.k8s.io/tokenreviews": "create"},
+    ("operator", CLUSTER): {
+        **CATALOG,
+        "kueue.x-k8s.io/clusterqueues": "list",
+        "kueue.x-k8s.io/cohorts": "list",
+        "authentication.k8s.io/tokenreviews": "create",
+    },
 }
 """All that anybody may do without the name of an object: whoever and wherever is not in it, nothing."""
 

@@ -3,10 +3,9 @@
 The list is golden: a right that is not in it, or that no run needs, fails.
 """
 
-import json
-
 import pytest
 
+from tests.harness import rights as everything
 from tests.support.live import TRAINER, done
 from tests.support.patience import eventually
 from trainyard_api import names
@@ -17,6 +16,7 @@ from . import gaps, lives, rights
 from .proxy import Act, Fault
 
 TRAINER_GROUP, JOBSET_GROUP = "trainer.kubeflow.org", "jobset.x-k8s.io"
+KUEUE_GROUP = "kueue.x-k8s.io"
 REVISIONS = "apps/controllerrevisions"
 VOLCANO, COSCHEDULING = "scheduling.volcano.sh", "scheduling.x-k8s.io"
 WATCHED = {"list": "to know of all", "watch": "to hear of changes"}
@@ -66,6 +66,13 @@ ANYWHERE = {
         "list": "elsewhere: tests/e2e/test_queues.py, a job that moves to another flavor",
         "delete": "elsewhere: the same",
     },
+    f"{KUEUE_GROUP}/workloads": {
+        "list": "elsewhere: tests/e2e/test_queues.py, the quota of a job that its user suspends",
+        "patch": "elsewhere: the same",
+    },
+    f"{KUEUE_GROUP}/clusterqueues": {"list": "elsewhere: tests/e2e/test_queues.py, a job that can never fit"},
+    f"{KUEUE_GROUP}/cohorts": {"list": "elsewhere: the same"},
+    f"{KUEUE_GROUP}/localqueues": {"list": "elsewhere: the same"},
     "admissionregistration.k8s.io/mutatingwebhookconfigurations": {
         "get": "is the authority in it ours",
         "patch": "to put it there",
@@ -115,18 +122,9 @@ def granted(rules):
 
 def audited(scene):
     """Every request of the operator's that the API server has let pass, and what it forbade."""
-    used, forbidden = set(), set()
-    for line in scene.cluster.sandbox.log_file("audit").read_text().splitlines():
-        event = json.loads(line)
-        target = event.get("objectRef")
-        if event["user"].get("username") != rights.USER or not target or "resource" not in target:
-            continue
-        sub = f"/{target['subresource']}" if "subresource" in target else ""
-        resource = f"{target.get('apiGroup', '')}/{target['resource']}{sub}"
-        asked = (target.get("namespace", ""), resource, event["verb"])
-        code = (event.get("responseStatus") or {}).get("code", 200)
-        (forbidden if code == 403 else used).add(asked)
-    return used, forbidden
+    with scene.cluster.sandbox.log_file("audit").open() as lines:
+        asked = set(everything.used(lines))
+    return {one[:3] for one in asked if one.allowed}, {one[:3] for one in asked if not one.allowed}
 
 
 def test_the_rights_are_these_and_no_others():

@@ -2,13 +2,16 @@
 
 import base64
 import json
+from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.support.live import TRAINER, done
+from tests.support.patience import eventually
 
 from . import gaps, lives, rights
+from .hostile import told
 from .proxy import Act, Fault
 
 pytestmark = pytest.mark.sandbox
@@ -16,14 +19,16 @@ CANARY = "canary-5b1f0d6c2e"
 """Stands for what a user has put where it does not belong."""
 
 
-def _spill(scene):
-    """TrainJobs that go wrong in as many ways as there are, each with something secret in it."""
-    case = scene.case(Fault(Act.REFUSE, resource="jobsets", nth=1))
+def _spill(scene, proxy):
+    """TrainJobs that go wrong in several ways, each with something secret in it, once each is answered."""
+    case = scene.case()
+    refused = proxy.add(Fault(Act.REFUSE, resource="jobsets", about=case.namespace, nth=1))
     env = [{"name": "TOKEN", "value": CANARY}]
     case.create(lives.GANG, trainer={"env": env})
     case.until("its JobSet", lambda: case.jobset)
+    assert refused.happened == 1
     specs: dict[str, dict[str, Any]] = {
-        "unreadable": {"trainer": {"env": env, "args": [["deep"]]}},
+        "no-nodes": {"trainer": {"env": env, "numNodes": 0}},
         "no-runtime": {"trainer": {"env": env}, "runtimeRef": {"name": "none", "kind": "TrainingRuntime"}},
         "too-large": {"trainer": {"env": env, "numNodes": 2**31 - 1}},
     }
@@ -31,17 +36,19 @@ def _spill(scene):
         metadata = {"name": name, "namespace": case.namespace}
         reference = {"name": "runtime", "kind": "TrainingRuntime"}
         manifest = {"apiVersion": TRAINER, "kind": "TrainJob", "metadata": metadata}
-        scene.api.create({**manifest, "spec": {"runtimeRef": reference, **spec}})
+        done(scene.api.create({**manifest, "spec": {"runtimeRef": reference, **spec}}))
+    for name in specs:
+        eventually(f"{name} is answered", partial(told, scene.api, case.namespace, name))
     return case
 
 
 def test_nothing_secret_is_said_anywhere(unhurt, tried):
     scene = unhurt
     webhook = {"host": "127.0.0.1", "port": 0}
-    with scene.another("five", webhook=webhook) as (_, replica):
+    with scene.another("five", webhook=webhook) as (proxy, replica):
         scene.replica.kill_for_good()
         try:
-            case = _spill(scene)
+            case = _spill(scene, proxy)
             other = scene.case()
             gaps.running(other)
         finally:

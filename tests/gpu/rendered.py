@@ -38,9 +38,11 @@ def gpus() -> int:
 
 
 def needs(count: int) -> None:
-    """Skip the test on a machine with fewer GPUs."""
-    if gpus() < count:
-        pytest.skip(f"it needs {count} GPU(s), of which this machine has {gpus()}")
+    """Skip the test on a machine with fewer GPUs; fail on one with none, where nothing would be tested."""
+    there = gpus()
+    assert there, "nvidia-smi lists no GPU on this machine: run `make test-gpu` on one that has some"
+    if there < count:
+        pytest.skip(f"it needs {count} GPUs, of which this machine has {there}")
 
 
 def record(runtime: str, example: str, folder: Path, *packages: str) -> None:

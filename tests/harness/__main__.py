@@ -2,13 +2,14 @@
 
 Runs these phases one after the other, up to the first that fails and does not
 pass at a second look, and says at the end what happened. Exit codes: 0 all is
-well; 1 something failed; 2 there is no such phase or area; 130 it was told to
-end.
+well; 1 something failed; 2 there is no such phase or area, or a run goes on in
+this clone; 130 it was told to end.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import shutil
 import signal
@@ -24,6 +25,8 @@ from .verdict import SECOND_LOOK, Phase, judged, junit, told
 
 REPORTS = ".reports"
 """The folder for what is kept of a run; emptied by the next one."""
+LOCK = ".reports.lock"
+"""The file that a run holds while it lives: a second one would take its sandboxes and its reports."""
 LOGS = "TRAINYARD_TEST_LOGS"
 """The variable that tells tests where the logs of their sandboxes are to be kept."""
 NO_BUDGETS: Mapping[str, Budget] = {}
@@ -42,11 +45,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     chosen = steps(given.area)
+    with (PROJECT / LOCK).open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(
+                f"A test run goes on in {PROJECT}: wait for its end, or use another clone.", file=sys.stderr
+            )
+            return 2
+        return _noted([chosen[name] for name in given.phase])
+
+
+def _noted(chosen: Sequence[Step]) -> int:
+    """Run steps between what dead runs have left, and what these do."""
     try:
         _clear("Left by a run that was killed")
         with leftovers.noted() as run_file:
             os.environ[leftovers.RUN] = str(run_file)
-            return run([chosen[name] for name in given.phase], PROJECT, budget.load())
+            code = run(chosen, PROJECT, budget.load())
+        _clear("Left at the end")
+        return code
     except KeyboardInterrupt:
         _clear("Interrupted")  # its own: nobody holds the file of this run any more
         print("Ended before its time, and all that it had started.", file=sys.stderr)

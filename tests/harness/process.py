@@ -1,4 +1,4 @@
-"""A phase as a process: what it prints is shown and its end kept; past its limit it is ended, whole."""
+"""A phase as a process: what it prints is shown and its end kept; it ends whole, within its limit."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def run(
         late = limit
     finally:  # on Ctrl-C too
         _end(process)
-        # What it left running, if anything, may hold its output open.
+        # What it left running in another group may hold its output open.
         reader.join(10)
     return Ended(process.returncode, time.monotonic() - started, list(last), late)
 
@@ -79,11 +79,12 @@ def _show(process: subprocess.Popen[str], last: deque[str]) -> None:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    if process.poll() is not None:
-        return
-    for number, patience in ((signal.SIGINT, GRACE), (signal.SIGKILL, None)):
+    """Have it end, and with it what it has left in its group; who has left that is for `leftovers`."""
+    if process.poll() is None:
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
+            os.killpg(process.pid, signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(patience)
-            return
+            process.wait(GRACE)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -44,23 +44,27 @@ class Results:
     Attributes:
         seconds: Of each test that has begun, by node id: set-up and tear-down included.
         failures: The first of each test that failed.
+        skipped: Why, of each test that did not run.
         unfinished: Tests that had begun when the run was ended.
     """
 
     seconds: Mapping[str, float] = field(default_factory=dict)
     failures: Mapping[str, Failure] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)
     unfinished: tuple[str, ...] = ()
 
     @property
     def passed(self) -> list[str]:
         """The tests that ran to their end, in order, and did not fail."""
-        return [test for test in self.seconds if test not in self.failures and test not in self.unfinished]
+        others = {*self.failures, *self.skipped, *self.unfinished}
+        return [test for test in self.seconds if test not in others]
 
 
 def read(lines: Iterable[str]) -> Results:
     """What the lines of a report log come to; a last one that was cut off is left out."""
     seconds: dict[str, float] = {}
     failures: dict[str, Failure] = {}
+    skipped: dict[str, str] = {}
     begun: dict[str, None] = {}
     for line in lines:
         try:
@@ -73,9 +77,12 @@ def read(lines: Iterable[str]) -> Results:
             begun[test] = None
             if said["when"] == "teardown":
                 del begun[test]
+            if said["outcome"] == "skipped":
+                why = said["longrepr"]  # path, line and reason
+                skipped[test] = str(why[-1] if isinstance(why, list) else why)
         if kind in ("TestReport", "CollectReport") and said["outcome"] == "failed":
             failures.setdefault(test, _failure(test, said))
-    return Results(seconds, failures, tuple(begun))
+    return Results(seconds, failures, skipped, tuple(begun))
 
 
 def _failure(test: str, said: Mapping[str, Any]) -> Failure:

@@ -13,10 +13,13 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.support.patience import eventually
+
 from .__main__ import main, run
 from .phases import AREAS, CORE_FOLDERS, PROJECT, Step, steps
 from .phases import pytest as run_of_pytest
-from .verdict import LINES
+from .results import Failure, Results, read
+from .verdict import LINES, Phase, judged, junit, told
 
 FAILS = """
 def test_that_fails():
@@ -191,6 +194,72 @@ def test_a_step_that_runs_no_tests_is_told_by_its_last_lines(
     assert code == 1
     assert "tools ended with exit code 3\n   a\n   no such wheel\n" in said
     assert "never" not in said
+
+
+def test_what_a_step_leaves_running_ends_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = "import subprocess; print('left', subprocess.Popen(['sleep', '600']).pid)"
+    assert run([Step("tools", [sys.executable, "-c", script], 60)], tmp_path) == 0
+    left = re.search(r"^left (\d+)$", capsys.readouterr().out, re.MULTILINE)
+    assert left
+    environment = Path("/proc", left[1], "environ")  # of a process that has ended and was not asked, empty
+    eventually("it has ended", lambda: not environment.exists() or not environment.read_bytes())
+
+
+def test_junit_has_an_error_for_what_came_to_no_end_and_tells_the_skipped_from_those_that_passed() -> None:
+    lines = [
+        {"nodeid": "a.py::passes", "when": "teardown", "outcome": "passed", "duration": 1.0},
+        {"nodeid": "a.py::hangs", "when": "setup", "outcome": "passed", "duration": 2.0},
+        {
+            "nodeid": "a.py::is_skipped",
+            "when": "setup",
+            "outcome": "skipped",
+            "duration": 0.0,
+            "longrepr": ["a.py", 3, "Skipped: no GPU"],
+        },
+        {"nodeid": "a.py::is_skipped", "when": "teardown", "outcome": "passed", "duration": 0.0},
+    ]
+    found = read(json.dumps({"$report_type": "TestReport", **line}) for line in lines)
+    phases = [Phase("core", 8.0, -9, found, last=["killed\x00"], limit=8.0)]
+    verdict = judged(phases)
+    assert "1 passed, 0 failed, 1 skipped\n" in told(phases, verdict, "", "")
+    suite = ElementTree.fromstring(junit(phases, verdict))
+    counted = {"tests": "4", "failures": "0", "errors": "2", "skipped": "1"}
+    assert suite.attrib == {"name": "trainyard", **counted}
+    assert {
+        (case.get("classname"), case.get("name")): [(e.tag, e.get("message"), e.text) for e in case]
+        for case in suite
+    } == {
+        ("a.py", "passes"): [],
+        ("a.py", "hangs"): [("error", "was running when core ended", None)],
+        ("a.py", "is_skipped"): [("skipped", "Skipped: no GPU", None)],
+        ("phase", "core"): [
+            (
+                "error",
+                "core was ended after 8 s, its limit",
+                "   was running: a.py::hangs\n   killed?",
+            )
+        ],
+    }
+
+
+def test_types_that_are_wrong_are_told_beside_a_test_that_fails() -> None:
+    failure = Failure("a.py::fails", "call", "a.py:1", "AssertionError: no")
+    last = ["a.py:3: error: Incompatible types", "Found 1 error in 1 file (checked 9 source files)"]
+    phases = [Phase("check", 8.0, 2, Results({"a.py::fails": 1.0}, {"a.py::fails": failure}), last)]
+    said = told(phases, judged(phases), "", "")
+    assert said[said.index("== may") :] == (
+        "== may have failed by more than tests: the last lines\n"
+        "check ended with exit code 2\n"
+        "   a.py:3: error: Incompatible types\n"
+        "   Found 1 error in 1 file (checked 9 source files)\n"
+        "\n"
+        "== failed\n"
+        "a.py::fails\n"
+        "   in call, a.py:1\n"
+        "   AssertionError: no\n"
+        "\n"
+        "FAILED in 8 s: 1 failed, 0 unsteady."
+    )
 
 
 def test_however_much_fails_the_end_fits_and_each_test_is_named_while_there_is_room(

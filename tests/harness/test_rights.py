@@ -12,17 +12,25 @@ from . import rights
 from .rights import HOME, USER, Used
 
 EVERYTHING = [
-    *(
-        Used("team", resource, verb, True)
-        for resource, verb in rights.granted(rights.CLUSTER + rbac.UPSTREAM)
-    ),
+    *(Used("team", resource, verb, True) for resource, verb in rights.granted(rights.CLUSTER)),
     *(Used(HOME, resource, verb, True) for resource, verb in rights.granted(rights.OWN)),
 ]
 
 
-def event(user: str, verb: str, code: int = 200, **target: str) -> str:
-    found: dict[str, Any] = {"user": {"username": user}, "verb": verb, "responseStatus": {"code": code}}
+def event(user: str, verb: str, decision: str = "allow", **target: str) -> str:
+    found: dict[str, Any] = {
+        "user": {"username": user},
+        "verb": verb,
+        "annotations": {"authorization.k8s.io/decision": decision},
+        # A quota, or a namespace that ends, answers with the code of what is forbidden.
+        "responseStatus": {"code": 403},
+    }
     return json.dumps({**found, **({"objectRef": target} if target else {})})
+
+
+def test_every_list_of_rights_is_looked_at() -> None:
+    every = [rule for name, rules in vars(rbac).items() if name.isupper() for rule in rules]
+    assert rights.granted(every) == rights.granted(rights.CLUSTER + rights.OWN)
 
 
 def test_with_every_right_used_none_is_unused() -> None:
@@ -59,11 +67,12 @@ def test_what_the_operator_did_is_kept_and_what_others_did_is_not(
     log, folder = tmp_path / "audit.log", tmp_path / "rights"
     lines = [
         event(USER, "patch", namespace="team", apiGroup="t", resource="trainjobs", subresource="status"),
-        event(USER, "create", 403, namespace="team", resource="secrets"),
+        event(USER, "create", "forbid", namespace="team", resource="secrets"),
         event(USER, "get"),
         event("somebody", "delete", resource="pods"),
     ]
-    log.write_text("".join(f"{line}\n" for line in [*lines, lines[0]]))
+    cut_off = event(USER, "get", resource="pods")[:-1]
+    log.write_text("\n".join([*lines, lines[0], cut_off]))
     rights.note("test", log)
     monkeypatch.setenv(rights.FOLDER, str(folder))
     rights.note("test", log)
@@ -77,6 +86,36 @@ def test_what_the_operator_did_is_kept_and_what_others_did_is_not(
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "Audit logs: 1. Kinds of requests of the operator: 2."
     assert "Never used: create jobset.x-k8s.io/jobsets anywhere." in said
+
+
+@pytest.mark.parametrize(
+    ("forbidden", "code", "line"),
+    [
+        (
+            Used("team", "/secrets", "create", False),
+            0,
+            "Forbidden: create /secrets in team: where or while it had no right.",
+        ),
+        (Used("team", "/secrets", "list", False), 1, "Forbidden: list /secrets in team: no right allows it."),
+        (
+            Used("", "apps/controllerrevisions", "list", False),
+            1,
+            "Forbidden: list apps/controllerrevisions everywhere: no right allows it.",
+        ),
+        (
+            Used(HOME, "apps/controllerrevisions", "list", False),
+            0,
+            f"Forbidden: list apps/controllerrevisions in {HOME}: where or while it had no right.",
+        ),
+    ],
+    ids=["in another namespace", "never", "elsewhere than at home", "at another time"],
+)
+def test_what_was_forbidden_is_named_and_fails_if_no_right_allows_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], forbidden: Used, code: int, line: str
+) -> None:
+    (tmp_path / "a.json").write_text(json.dumps([*EVERYTHING, forbidden]))
+    assert rights.main([str(tmp_path)]) == code
+    assert capsys.readouterr().out.splitlines()[1:] == [line]
 
 
 def test_without_a_control_plane_nothing_was_looked_at(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TypeVar
@@ -18,6 +18,8 @@ MOST_UNSTEADY = 2
 """With more unsteady tests the run has failed."""
 SECOND_LOOK = "second look"
 """The name of the phase in which what failed is run again."""
+MAKE_FAILED = 2
+"""The exit code of make: of a phase that lints and looks at types as well, it does not say what failed."""
 _WIDTH = 240
 T = TypeVar("T")
 
@@ -91,7 +93,7 @@ def judged(phases: Sequence[Phase]) -> Verdict:
 
 def _is_broken(phase: Phase) -> bool:
     """Whether it failed in another way than by tests: make says 2 where pytest, within it, says 1."""
-    by_tests = phase.results.failures and phase.code in (1, 2)
+    by_tests = phase.results.failures and phase.code in (1, MAKE_FAILED)
     return phase.limit is not None or bool(phase.results.unfinished) or bool(phase.code and not by_tests)
 
 
@@ -109,6 +111,10 @@ def told(phases: Sequence[Phase], verdict: Verdict, load: str, logs: str) -> str
     end = [_sentence(phases, verdict)]
     sections = [
         ("did not come to an end", [_broken(phase) for phase in verdict.broken]),
+        (
+            "may have failed by more than tests: the last lines",
+            [_broken(phase) for phase in phases if phase.code == MAKE_FAILED and phase not in verdict.broken],
+        ),
         (
             f"unsteady: failed, and passed when run again, alone (more than {MOST_UNSTEADY} fail the run)",
             [_unsteady(*ones) for ones in _by_cause(verdict.unsteady, lambda one: one.first)],
@@ -152,8 +158,9 @@ def _cut(entry: Sequence[str], lines: int) -> Sequence[str]:
 def _lines(phase: Phase) -> Iterator[str]:
     """How long it took, of what it may take; and what has grown since that was decided."""
     results, budget = phase.results, phase.budget
-    counted = f"{len(results.passed)} passed, {len(results.failures)} failed" if results.seconds else ""
-    said = counted or ("" if phase.code == 0 else f"exit code {phase.code}")
+    skipped = f", {len(results.skipped)} skipped" if results.skipped else ""
+    counted = f"{len(results.passed)} passed, {len(results.failures)} failed{skipped}"
+    said = counted if results.seconds else ("" if phase.code == 0 else f"exit code {phase.code}")
     allowed = f" of {duration(budget.seconds)}" if budget else ""
     yield f"   {phase.name:<12} {duration(phase.seconds):>12}{allowed}   {said}".rstrip()
     for file in budget.grown(results.seconds) if budget else ():
@@ -217,30 +224,56 @@ def duration(seconds: float) -> str:
 
 
 def junit(phases: Sequence[Phase], verdict: Verdict) -> str:
-    """All tests as JUnit's XML; an unsteady one has passed, with a `flakyFailure` as Surefire writes it."""
+    """All tests as JUnit's XML; an unsteady one has passed, with a `flakyFailure` as Surefire writes it.
+
+    A test that was running when its phase ended is an error, and so is a phase that came to no end.
+    """
     failed = {failures[0].test: failures for failures in verdict.failed}
     unsteady = {one.first.test: one for one in verdict.unsteady}
-    every = dict.fromkeys(failed, 0.0)
+    skipped = {test: why for phase in phases for test, why in phase.results.skipped.items()}
+    unfinished = {test: phase.name for phase in phases for test in phase.results.unfinished}
+    every = dict.fromkeys([*failed, *unfinished], 0.0)
     for phase in reversed(phases):  # what the first look says last
         every |= phase.results.seconds
     suite = ElementTree.Element(
-        "testsuite", name="trainyard", tests=str(len(every)), failures=str(len(failed))
+        "testsuite",
+        name="trainyard",
+        tests=str(len(every) + len(verdict.broken)),
+        failures=str(len(failed)),
+        errors=str(len(unfinished) + len(verdict.broken)),
+        skipped=str(len(skipped)),
     )
     for test, seconds in every.items():
         file, _, name = test.partition("::")
         attributes = {"classname": file, "name": name, "time": f"{seconds:.3f}"}
         case = ElementTree.SubElement(suite, "testcase", attributes)
         for failure in failed.get(test, ()):
-            _element(case, "failure", failure)
+            _failure(case, "failure", failure)
         if test in unsteady:
-            _element(case, "flakyFailure", unsteady[test].first, time=f"{unsteady[test].took:.3f}")
+            _failure(case, "flakyFailure", unsteady[test].first, time=f"{unsteady[test].took:.3f}")
             case.set("time", f"{unsteady[test].passed_in:.3f}")
+        if test in unfinished:
+            _element(case, "error", f"was running when {unfinished[test]} ended")
+        if test in skipped:
+            _element(case, "skipped", skipped[test])
+    for phase in verdict.broken:
+        attributes = {"classname": "phase", "name": phase.name, "time": f"{phase.seconds:.3f}"}
+        why, *lines = _broken(phase)
+        _element(ElementTree.SubElement(suite, "testcase", attributes), "error", why, "\n".join(lines))
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
 
 
-def _element(case: ElementTree.Element, tag: str, failure: Failure, **attributes: str) -> None:
-    said = "".join(
-        character if character.isprintable() or character == "\n" else "?" for character in failure.reason
-    )
-    more: Mapping[str, str] = {"message": said.partition("\n")[0], "type": failure.when, **attributes}
-    ElementTree.SubElement(case, tag, dict(more)).text = f"{failure.place}\n{said}"
+def _failure(case: ElementTree.Element, tag: str, failure: Failure, **attributes: str) -> None:
+    message = failure.reason.partition("\n")[0]
+    text = f"{failure.place}\n{failure.reason}"
+    _element(case, tag, message, text, type=failure.when, **attributes)
+
+
+def _element(case: ElementTree.Element, tag: str, message: str, text: str = "", **attributes: str) -> None:
+    element = ElementTree.SubElement(case, tag, {"message": _printable(message), **attributes})
+    element.text = _printable(text) or None
+
+
+def _printable(text: str) -> str:
+    """XML has no words for the rest."""
+    return "".join(character if character.isprintable() or character == "\n" else "?" for character in text)

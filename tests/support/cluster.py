@@ -90,8 +90,10 @@ def add(name: str, part: str) -> None:
 
 def down(name: str) -> None:
     """Take the sandbox down; the gate keeps its logs, and what the operator did there (tests/harness)."""
-    keep_logs(name)
-    trainyard("sandbox", "down", "--name", name)
+    try:
+        keep_logs(name)
+    finally:
+        trainyard("sandbox", "down", "--name", name)
 
 
 def keep_logs(name: str) -> None:

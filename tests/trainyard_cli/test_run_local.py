@@ -222,7 +222,7 @@ def test_a_second_ctrl_c_does_not_wait_any_longer(tmp_path: Path, alive: Alive) 
     assert alive.nobody()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux tells children of it")
+@pytest.mark.linux  # its kernel tells children of it
 def test_the_ranks_of_a_command_that_is_killed_end(tmp_path: Path, alive: Alive) -> None:
     process = started(shell(HOLDS + "echo runs; exec sleep 1000"), tmp_path)
     assert process.stdout.readline().endswith("runs\n")
@@ -309,7 +309,7 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "nvidia-smi"
 
 
-@pytest.mark.skipif(not descendants.LINUX, reason="the name of a process is written in /proc")
+@pytest.mark.linux  # the name of a process is written in /proc
 def test_the_name_of_a_process_may_have_any_bytes() -> None:
     script = "open('/proc/self/comm', 'wb').write(b') Z \\xff'); print(flush=True); input()"
     with subprocess.Popen(
