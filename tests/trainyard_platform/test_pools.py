@@ -539,6 +539,11 @@ def test_a_pool_and_its_cluster_that_do_not_fit_are_one_sentence(case: ClusterCa
 
 def made(folder: Path, cluster: dict[str, Any], given: dict[str, Any], kind: str) -> dict[str, Any]:
     """What a cloud is asked for by the one resource of this kind that a pool has made."""
+    return registered(folder, cluster, given, kind).inputs
+
+
+def registered(folder: Path, cluster: dict[str, Any], given: dict[str, Any], kind: str) -> program.Registered:
+    """The one resource of this kind that a pool has made."""
     if not any(folder.iterdir()):
         program.artifacts_folder(folder)
     said = {
@@ -548,8 +553,8 @@ def made(folder: Path, cluster: dict[str, Any], given: dict[str, Any], kind: str
         "nodePools": {"gpu": {**given, "quota": []}},
         **SHIPPED,
     }
-    [one] = [one for one in program.run(said) if one.type.endswith(f":{kind}")]
-    return one.inputs
+    [resource] = [one for one in program.run(said) if one.type.endswith(f":{kind}")]
+    return resource
 
 
 @pytest.mark.usefixtures("pins")
@@ -648,6 +653,18 @@ def test_a_pool_of_aks_has_infiniband_without_a_driver_and_a_group_of_its_own(tm
         "allowedVmSizes": ["Standard_ND96isr_H100_v5"],
     }
     assert nodes["proximityPlacementGroupId"]
+
+
+@pytest.mark.usefixtures("pins")
+def test_a_pool_of_aks_is_replaced_for_what_azure_would_not_change(tmp_path: Path) -> None:
+    cluster = {"aks": {**AKS, "location": "westeurope"}}
+    given = {**ON_EKS, "provider": "aks", "zones": ["1"], "compactPlacement": True}
+    nodes = registered(tmp_path, cluster, given, "KubernetesClusterNodePool")
+    assert (nodes.replaced_on, nodes.deleted_first) == (
+        ("vmSize", "osDiskSizeGb", "zones", "vnetSubnetId"),
+        True,
+    )
+    assert registered(tmp_path, cluster, given, "PlacementGroup").deleted_first
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,10 @@ from ...stack.node_pools import Aks
 WHATEVER_IT_COSTS = -1.0
 """Azure's way to say: spot nodes are evicted for capacity, never for their price."""
 
+RECREATED_FOR = ("vmSize", "osDiskSizeGb", "zones", "vnetSubnetId")
+"""What nodes have from the start. Without replacement, azurerm would refuse to change them: it would have to
+rotate the nodes through a second pool, named in `temporary_name_for_rotation`."""
+
 DRIVER = {GpuDriver.INSTALL: "Install", GpuDriver.NONE: "None"}
 
 
@@ -61,6 +65,7 @@ class Pool(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 delete_before_replace=True,
+                replace_on_changes=list(RECREATED_FOR),
                 ignore_changes=["nodeCount"] if pool.elastic else [],
             ),
         )
@@ -75,7 +80,8 @@ def _placement(name: str, pool: NodePool, cluster: Aks, parent: pulumi.Resource)
         location=cluster.location,
         zone=pool.zones[0],
         allowed_vm_sizes=[pool.machine.type or ""],
-        opts=pulumi.ResourceOptions(parent=parent),
+        # Another zone makes another group of the same name.
+        opts=pulumi.ResourceOptions(parent=parent, delete_before_replace=True),
     )
     group_id: pulumi.Output[str] = group.id
     return group_id
