@@ -162,7 +162,8 @@ class NodePool(StrictModel):
     """With gke: Google maintains the hosts at most once per month, and starts early on hosts whose nodes are
     idle. Default: Google chooses the time."""
     protect: bool = True
-    """With eks, gke or aks: if true, Pulumi refuses to delete or replace the nodes."""
+    """With eks, gke or aks: if true, Pulumi refuses to delete or replace the node group. The cloud can still
+    recreate its nodes."""
     taints: tuple[Taint, ...] = ()
     """Taints of the nodes. Only pods that Kueue admits to the pool tolerate them."""
     node_labels: dict[str, str] = Field(default={})

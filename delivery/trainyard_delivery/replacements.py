@@ -11,15 +11,15 @@ steps of a preview by `rollout`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from pydantic.alias_generators import to_camel
 
 from trainyard_api import names
-from trainyard_api.pools import NodePool, Provider
-from trainyard_platform.stack.node_pools import Eks
+from trainyard_api.pools import NodePool, Provider, interfaces
+from trainyard_platform.stack.node_pools import Eks, Gke, Network
 from trainyard_platform.stack.settings import StackSettings
 
 from .rollout.events import Op, Step
@@ -104,19 +104,37 @@ def _recreated_node_groups(before: StackSettings, after: StackSettings) -> Itera
             if old != new:
                 change = f"cluster.{provider}.{to_camel(field)}: {old or 'none'} -> {new or 'none'}"
                 yield f"{change} recreates the nodes of {_listed(list(pools))}{_LOST}"
-        if provider is Provider.EKS:
+        for field, of_pool in _OF_POOLS.get(provider, {}).items():
             moved = [
                 name
                 for name, pool in pools.items()
-                if len({_subnets(pool, cluster) for cluster in clusters}) > 1
+                if len({of_pool(pool, cluster) for cluster in clusters}) > 1
             ]
             if moved:
-                yield f"cluster.eks.subnets: other subnets recreate the nodes of {_listed(moved)}{_LOST}"
+                change = f"cluster.{provider}.{to_camel(field)}: other {field.replace('_', ' ')}"
+                yield f"{change} recreate the nodes of {_listed(moved)}{_LOST}"
 
 
 def _subnets(pool: NodePool, cluster: Eks) -> frozenset[str]:
     """The subnets of a pool's nodes; a zone that has none is refused elsewhere."""
     return frozenset(cluster.subnets.get(zone, "") for zone in pool.zones or cluster.subnets)
+
+
+def _security_groups(pool: NodePool, cluster: Eks) -> frozenset[str]:
+    """The security groups of a pool's nodes; those without EFA have the cluster's own."""
+    return frozenset(cluster.security_groups if interfaces(pool) else ())
+
+
+def _networks(pool: NodePool, cluster: Gke) -> tuple[Network | None, ...]:
+    """The further networks of a pool's nodes; one that there is not is refused elsewhere."""
+    return tuple(cluster.networks.get(name) for name in pool.networks)
+
+
+_OF_POOLS: Final[Mapping[Provider, Mapping[str, Callable[[NodePool, Any], Hashable]]]] = {
+    Provider.EKS: {"subnets": _subnets, "security_groups": _security_groups},
+    Provider.GKE: {"networks": _networks},
+}
+"""Fields of a cloud's cluster of which each pool's nodes have a part from the start."""
 
 
 def not_allowed(steps: Iterable[Step], allowed: Collection[str]) -> list[str]:

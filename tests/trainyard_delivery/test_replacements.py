@@ -19,6 +19,10 @@ MOVED = (
 
 
 OTHER_SUBNETS = "cluster.eks.subnets: other subnets recreate the nodes of {}: the pods on them are lost"
+OTHER_GROUPS = (
+    "cluster.eks.securityGroups: other security groups recreate the nodes of efa: the pods on them are lost"
+)
+OTHER_NETWORKS = "cluster.gke.networks: other networks recreate the nodes of gpu: the pods on them are lost"
 
 
 def stack(**cluster: Any) -> settings.StackSettings:
@@ -48,6 +52,7 @@ EKS = {
     "region": "eu-west-1",
     "nodeRole": "arn:aws:iam::123456789012:role/nodes",
     "subnets": {"a": "subnet-a", "b": "subnet-b"},
+    "securityGroups": ["sg-1", "sg-2"],
 }
 LOST = ": the pods on them are lost"
 
@@ -55,29 +60,63 @@ LOST = ": the pods on them are lost"
 @pytest.mark.parametrize(
     ("changed", "sentences"),
     [
-        ({"securityGroups": ["sg-1"]}, []),
-        ({"name": "d"}, ["cluster.eks.name: c -> d recreates the nodes of everywhere, in-a" + LOST]),
+        ({"securityGroups": ["sg-2", "sg-1"]}, []),
+        ({"securityGroups": ["sg-1"]}, [OTHER_GROUPS]),
+        ({"name": "d"}, ["cluster.eks.name: c -> d recreates the nodes of everywhere, in-a, efa" + LOST]),
         ({"subnets": {"a": "subnet-a", "b": "subnet-c"}}, [OTHER_SUBNETS.format("everywhere")]),
         (
             {"subnets": {"a": "subnet-a", "b": "subnet-b", "c": "subnet-c"}},
             [OTHER_SUBNETS.format("everywhere")],
         ),
-        ({"subnets": {"a": "subnet-x", "b": "subnet-b"}}, [OTHER_SUBNETS.format("everywhere, in-a")]),
+        ({"subnets": {"a": "subnet-x", "b": "subnet-b"}}, [OTHER_SUBNETS.format("everywhere, in-a, efa")]),
     ],
-    ids=["nothing of nodes", "another cluster", "another subnet", "a further zone", "of a zone"],
+    ids=[
+        "the same groups",
+        "another group",
+        "another cluster",
+        "another subnet",
+        "a further zone",
+        "of a zone",
+    ],
 )
 def test_what_a_change_of_a_clouds_cluster_does_to_the_nodes_of_its_pools(
     changed: dict[str, Any], sentences: list[str]
 ) -> None:
     machine = {"cpu": "4", "memory": "8Gi", "type": "m5.xlarge"}
     pool = {"provider": "eks", "nodes": 2, "machine": machine}
-    pools = {"everywhere": pool, "in-a": {**pool, "zones": ["a"]}}
-    operator = {"image": "example.com/operator:1"}
-    before, after = (
-        settings.of({"operator": operator, "nodePools": pools, "cluster": {"eks": cluster}}, "lab")
-        for cluster in (EKS, {**EKS, **changed})
-    )
+    efa = {**pool, "zones": ["a"], "machine": {**machine, "resources": {"vpc.amazonaws.com/efa": "1"}}}
+    pools = {"everywhere": pool, "in-a": {**pool, "zones": ["a"]}, "efa": efa}
+    before, after = (on_cloud(pools, eks=cluster) for cluster in (EKS, {**EKS, **changed}))
     assert list(replacements.of_stack("lab", before, after)) == sentences
+
+
+def test_only_the_nodes_in_a_network_of_gke_are_recreated_with_it() -> None:
+    machine = {"cpu": "4", "memory": "8Gi", "type": "a3-highgpu-8g"}
+    pool = {"provider": "gke", "nodes": 2, "machine": machine, "zones": ["europe-west4-a"]}
+    pools = {"cpu": pool, "gpu": {**pool, "networks": ["a"]}}
+    before, after = (
+        on_cloud(
+            pools,
+            gke={
+                "project": "p",
+                "location": "europe-west4",
+                "name": "c",
+                "networks": {"a": {"network": network, "subnetwork": "s"}},
+            },
+        )
+        for network in ("first", "second")
+    )
+    assert list(replacements.of_stack("lab", before, after)) == [OTHER_NETWORKS]
+
+
+def on_cloud(pools: dict[str, Any], **cluster: Any) -> settings.StackSettings:
+    given = {
+        "operator": {"image": "example.com/operator:1"},
+        "accelerators": {"efa": {"devicePlugin": "install"}},
+        "nodePools": pools,
+        "cluster": cluster,
+    }
+    return settings.of(given, "lab")
 
 
 def manifest(kind: str, name: str, version: str = "v1beta2") -> dict[str, Any]:

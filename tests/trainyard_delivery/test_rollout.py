@@ -131,6 +131,38 @@ def test_a_pool_whose_node_group_goes_loses_its_nodes(op: Op) -> None:
     assert words.change(Step(group, Op.UPDATE, inputs, inputs)) is None
 
 
+GROUPS = {
+    "eks": "aws:eks/nodeGroup:NodeGroup",
+    "gke": "gcp:container/nodePool:NodePool",
+    "aks": "azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool",
+}
+
+
+@pytest.mark.parametrize(
+    ("provider", "before", "after", "recreated"),
+    [
+        ("eks", {"launchTemplate": {"version": "1"}}, {"launchTemplate": {"version": "2"}}, True),
+        ("eks", {"releaseVersion": "1.35.2-20260120"}, {"releaseVersion": "1.35.2-20260220"}, True),
+        ("eks", {"scalingConfig": {"maxSize": 2}, "labels": {}}, {"labels": {"a": "b"}}, False),
+        ("gke", {"nodeConfig": {"machineType": "a"}}, {"nodeConfig": {"machineType": "b"}}, True),
+        ("gke", {"nodeConfig": {"taints": []}}, {"nodeConfig": {"labels": {"a": "b"}}}, False),
+        ("gke", {"nodeCount": 1}, {"nodeCount": 2}, False),
+        ("aks", {"orchestratorVersion": "1.34"}, {"orchestratorVersion": "1.35"}, True),
+        ("aks", {"maxCount": 1}, {"maxCount": 2}, False),
+    ],
+)
+def test_a_node_group_that_stays_loses_its_nodes_to_those_that_its_cloud_creates(
+    provider: str, before: dict[str, Any], after: dict[str, Any], recreated: bool
+) -> None:
+    urn = f"urn:pulumi:prod::trainyard::trainyard:platform:Pool${GROUPS[provider]}::gpu"
+    changed = Step(urn, Op.UPDATE, before, after)
+    ref = impact.Ref("NodePool", "", "gpu")
+    loss = impact.Change(ref, impact.Verb.REMOVED, {"provider": provider}, {})
+    assert words.change(changed) == (loss if recreated else None)
+    sentence = "    the cloud recreates its nodes, one after the other; protect does not prevent this"
+    assert (sentence in words.details([changed], {})) is recreated
+
+
 # --- words ------------------------------------------------------------------
 
 

@@ -52,6 +52,14 @@ _NODE_GROUPS: Final = {
     "azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool": Provider.AKS,
 }
 """Pulumi's types of what has a pool's nodes in a cloud. Its name is the pool's."""
+_RECREATING: Final = {
+    Provider.EKS: ("launchTemplate", "releaseVersion"),
+    Provider.GKE: ("nodeConfig", "version"),
+    Provider.AKS: ("orchestratorVersion", "osSku"),
+}
+"""Inputs of a node group with which it stays, but its cloud recreates the nodes."""
+_CHANGED_IN_PLACE: Final = ("labels", "taints")
+"""Parts of GKE's nodeConfig that nodes get while they run."""
 _UNANSWERED: Final = "failed calling webhook"
 """The API server's words for a webhook that does not answer. One that refuses has others."""
 _FAILED: Final = "update failed"
@@ -209,12 +217,34 @@ def after(steps: Iterable[Step]) -> dict[impact.Ref, Json]:
 
 def _of_node_group(step: Step) -> impact.Change | None:
     """The loss of a pool's nodes in a cloud, which deletes them also before it creates others."""
-    kind, name = step.urn.split("::")[-2:]
-    provider = _NODE_GROUPS.get(kind.rpartition("$")[2])
-    if provider is None or step.op not in (Op.DELETE, Op.REPLACE):
+    provider = _provider(step)
+    if provider is None or not (step.op in (Op.DELETE, Op.REPLACE) or _recreates_nodes(step)):
         return None
-    ref = impact.Ref(impact.NODE_POOL, "", name)
+    ref = impact.Ref(impact.NODE_POOL, "", step.urn.rpartition("::")[2])
     return impact.Change(ref, impact.Verb.REMOVED, {"provider": provider}, {})
+
+
+def _provider(step: Step) -> Provider | None:
+    """The cloud of a node group; None for other resources."""
+    return _NODE_GROUPS.get(step.urn.rpartition("::")[0].rpartition("$")[2])
+
+
+def _recreates_nodes(step: Step) -> bool:
+    """Whether a node group stays, but gets other nodes."""
+    provider = _provider(step)
+    if step.op is not Op.UPDATE or provider is None:
+        return False
+    before, after = (
+        [_of_nodes(inputs, key) for key in _RECREATING[provider]] for inputs in (step.before, step.after)
+    )
+    return before != after
+
+
+def _of_nodes(inputs: Json, key: str) -> Json | str | None:
+    value: Json | str | None = inputs.get(key)
+    if not isinstance(value, dict):
+        return value
+    return {part: setting for part, setting in value.items() if part not in _CHANGED_IN_PLACE}
 
 
 def _means(step: Step) -> Iterator[str]:
@@ -242,6 +272,8 @@ def _fields(step: Step) -> Iterator[str]:
     rolls = step.ref is not None and step.ref.kind in _ROLLED
     if rolls and any(paths.text(difference.path).startswith("spec.template.") for difference in changes):
         yield "    its pods are recreated, one after the other"
+    if _recreates_nodes(step):
+        yield "    the cloud recreates its nodes, one after the other; protect does not prevent this"
 
 
 def _field(difference: Difference, *, hidden: bool) -> str:
