@@ -197,6 +197,8 @@ CLOUDS = NODE_GROUPS | {Provider.KARPENTER}
 """Providers that create machines."""
 
 NVIDIA_GPU = "nvidia.com/gpu"
+NVIDIA_PARTITION = "nvidia.com/mig-"
+"""Resource of a partition of a GPU, without its profile."""
 EFA = "vpc.amazonaws.com/efa"
 """Resource of interfaces of AWS's Elastic Fabric Adapter."""
 
@@ -257,6 +259,13 @@ def resources(pool: NodePool) -> dict[str, str]:
     }
 
 
+def has_nvidia(pool: NodePool) -> bool:
+    """Whether its nodes have NVIDIA's GPUs, whole or in partitions."""
+    return any(
+        resource == NVIDIA_GPU or resource.startswith(NVIDIA_PARTITION) for resource in resources(pool)
+    )
+
+
 def interfaces(pool: NodePool) -> int:
     """EFA interfaces per node: as many as pods can request."""
     return quantity.parse(pool.machine.resources.get(EFA, "0")).ceil()
@@ -274,7 +283,7 @@ def _is_aks_spot(pool: NodePool) -> bool:
 def _taints_of_provider(pool: NodePool) -> Iterator[Taint]:
     if pool.provider is Provider.KWOK:
         yield SIMULATED
-    if pool.provider is Provider.GKE and pool.accelerator and pool.accelerator.resource == NVIDIA_GPU:
+    if pool.provider is Provider.GKE and has_nvidia(pool):
         yield GKE_GPU
     if _is_aks_spot(pool):
         yield AKS_SPOT
@@ -291,6 +300,16 @@ def _problems(pool: NodePool) -> Iterator[str]:
         yield (
             "topology needs nodes that exist, since Kueue places pods by their labels: "
             "leave it out where nodes come and go (provider karpenter, minNodes)"
+        )
+    if (
+        pool.provider is Provider.GKE
+        and pool.accelerator
+        and pool.accelerator.resource.startswith(NVIDIA_PARTITION)
+    ):
+        yield (
+            f"provider gke cannot create nodes with {pool.accelerator.resource}: GKE offers partitions of a "
+            "GPU as nvidia.com/gpu, and needs the number of whole GPUs. Create the node pool outside the "
+            "stack, and use provider existing"
         )
     taken = sum(pool.nodes_of(one) for one in pool.quota)
     if taken > pool.nodes:

@@ -370,6 +370,17 @@ CASES = [
         message="nodePools.gpu: nodeLabels has trainyard.dev/pool, which follows from the pool: remove it",
     ),
     Case(
+        id="partitions, of which GKE would have to know the whole",
+        given={
+            **ON_EKS,
+            "provider": "gke",
+            "accelerator": {"type": "nvidia-h100", "resource": "nvidia.com/mig-1g.10gb", "count": 56},
+        },
+        message="nodePools.gpu: provider gke cannot create nodes with nvidia.com/mig-1g.10gb: GKE offers "
+        "partitions of a GPU as nvidia.com/gpu, and needs the number of whole GPUs. Create the node pool "
+        "outside the stack, and use provider existing",
+    ),
+    Case(
         id="the provider's own taint with another value",
         given={**ON_EKS, "provider": "gke", "taints": [{"key": "nvidia.com/gpu", "value": "mine"}]},
         message="nodePools.gpu: two taints have the key nvidia.com/gpu and the effect NoSchedule",
@@ -537,12 +548,23 @@ def test_a_pool_and_its_cluster_that_do_not_fit_are_one_sentence(case: ClusterCa
     )
 
 
-def made(folder: Path, cluster: dict[str, Any], given: dict[str, Any], kind: str) -> dict[str, Any]:
+PARTITIONED: dict[str, Any] = {
+    "accelerators": {
+        "nvidia": {"devicePlugin": "shipped", "mig": {"strategy": "mixed", "profiles": ["1g.10gb"]}}
+    }
+}
+
+
+def made(
+    folder: Path, cluster: dict[str, Any], given: dict[str, Any], kind: str, stack: dict[str, Any] = SHIPPED
+) -> dict[str, Any]:
     """What a cloud is asked for by the one resource of this kind that a pool has made."""
-    return registered(folder, cluster, given, kind).inputs
+    return registered(folder, cluster, given, kind, stack).inputs
 
 
-def registered(folder: Path, cluster: dict[str, Any], given: dict[str, Any], kind: str) -> program.Registered:
+def registered(
+    folder: Path, cluster: dict[str, Any], given: dict[str, Any], kind: str, stack: dict[str, Any] = SHIPPED
+) -> program.Registered:
     """The one resource of this kind that a pool has made."""
     if not any(folder.iterdir()):
         program.artifacts_folder(folder)
@@ -551,7 +573,7 @@ def registered(folder: Path, cluster: dict[str, Any], given: dict[str, Any], kin
         "artifacts": {"source": "folder", "folder": str(folder)},
         "cluster": cluster,
         "nodePools": {"gpu": {**given, "quota": []}},
-        **SHIPPED,
+        **stack,
     }
     [resource] = [one for one in program.run(said) if one.type.endswith(f":{kind}")]
     return resource
@@ -576,6 +598,29 @@ def test_a_pool_with_efa_has_an_interface_for_each_and_may_be_side_by_side(tmp_p
 def test_a_pool_without_efa_has_the_network_that_eks_gives_it(tmp_path: Path) -> None:
     template = made(tmp_path, {"eks": EKS}, ON_EKS, "LaunchTemplate")
     assert not {"networkInterfaces", "placement"} & template.keys()
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/mig-1g.10gb"])
+@pytest.mark.usefixtures("pins")
+def test_nodes_of_eks_boot_an_image_with_the_drivers_of_their_accelerators(
+    tmp_path: Path, resource: str
+) -> None:
+    given = {**ON_EKS, "accelerator": {"type": "some", "resource": resource, "count": 4}}
+    nodes = made(tmp_path, {"eks": EKS}, given, "NodeGroup", PARTITIONED)
+    assert nodes["amiType"] == "AL2023_x86_64_NVIDIA"
+
+
+@pytest.mark.usefixtures("pins")
+def test_aks_leaves_the_driver_of_partitioned_gpus_to_others_too(tmp_path: Path) -> None:
+    given = {
+        **ON_EKS,
+        "provider": "aks",
+        "zones": ["1"],
+        "accelerator": {"type": "some", "resource": "nvidia.com/mig-1g.10gb", "count": 56},
+        "machine": {**ON_EKS["machine"], "gpuDriver": "none"},
+    }
+    nodes = made(tmp_path, {"aks": AKS}, given, "KubernetesClusterNodePool", PARTITIONED)
+    assert nodes["gpuDriver"] == "None"
 
 
 @pytest.mark.usefixtures("pins")

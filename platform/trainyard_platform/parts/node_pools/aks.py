@@ -8,7 +8,16 @@ import pulumi
 import pulumi_azure as azure
 from pulumi_azure import containerservice, proximity
 
-from trainyard_api.pools import NVIDIA_GPU, CapacityType, GpuDriver, NodePool, Taint, disk_gib, labels, taints
+from trainyard_api.pools import (
+    CapacityType,
+    GpuDriver,
+    NodePool,
+    Taint,
+    disk_gib,
+    has_nvidia,
+    labels,
+    taints,
+)
 
 from ...stack.node_pools import Aks
 
@@ -37,7 +46,6 @@ class Pool(pulumi.ComponentResource):
     def __init__(self, name: str, opts: pulumi.ResourceOptions, *, pool: NodePool, cluster: Aks) -> None:
         super().__init__("trainyard:platform:AksPool", name, {}, opts)
         spot = pool.capacity_type is CapacityType.SPOT
-        gpus = pool.accelerator is not None and pool.accelerator.resource == NVIDIA_GPU
         placement_group = _placement(name, pool, cluster, self) if pool.compact_placement else None
         containerservice.KubernetesClusterNodePool(
             name,
@@ -49,7 +57,7 @@ class Pool(pulumi.ComponentResource):
             os_sku=pool.machine.image,
             orchestrator_version=pool.machine.version,
             os_disk_size_gb=disk_gib(pool),
-            gpu_driver=DRIVER[pool.machine.gpu_driver] if gpus else None,
+            gpu_driver=DRIVER[pool.machine.gpu_driver] if has_nvidia(pool) else None,
             proximity_placement_group_id=placement_group,
             zones=list(pool.zones) or None,
             node_count=pool.min_nodes if pool.elastic else pool.nodes,

@@ -8,13 +8,16 @@ import pulumi
 import pulumi_aws as aws
 from pulumi_aws import ec2, eks
 
-from trainyard_api.pools import NVIDIA_GPU, CapacityType, NodePool, disk_gib, interfaces, labels, taints
+from trainyard_api.pools import CapacityType, NodePool, disk_gib, has_nvidia, interfaces, labels, taints
 
 from ...stack.node_pools import Eks
 
-IMAGES = {NVIDIA_GPU: "AL2023_x86_64_NVIDIA", "aws.amazon.com/neuron": "AL2023_x86_64_NEURON"}
-"""AMI types with the drivers of an accelerator."""
+NVIDIA_IMAGE = "AL2023_x86_64_NVIDIA"
+NEURON_IMAGE = "AL2023_x86_64_NEURON"
 PLAIN_IMAGE = "AL2023_x86_64_STANDARD"
+"""AMI types: with the drivers of an accelerator, and without."""
+NEURON = ("aws.amazon.com/neuron", "aws.amazon.com/neuroncore", "aws.amazon.com/neurondevice")
+"""Resources of AWS's own accelerators."""
 
 
 def provider(cluster: Eks) -> pulumi.ProviderResource:
@@ -72,7 +75,10 @@ class Pool(pulumi.ComponentResource):
 
 
 def _image(pool: NodePool) -> str:
-    return IMAGES.get(pool.accelerator.resource, PLAIN_IMAGE) if pool.accelerator else PLAIN_IMAGE
+    if has_nvidia(pool):
+        return NVIDIA_IMAGE
+    has_neuron = pool.accelerator is not None and pool.accelerator.resource in NEURON
+    return NEURON_IMAGE if has_neuron else PLAIN_IMAGE
 
 
 def _placement(name: str, parent: pulumi.Resource) -> ec2.LaunchTemplatePlacementArgs:
