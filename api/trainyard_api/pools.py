@@ -199,6 +199,7 @@ CLOUDS = NODE_GROUPS | {Provider.KARPENTER}
 NVIDIA_GPU = "nvidia.com/gpu"
 NVIDIA_PARTITION = "nvidia.com/mig-"
 """Resource of a partition of a GPU, without its profile."""
+TPU = "google.com/tpu"
 EFA = "vpc.amazonaws.com/efa"
 """Resource of interfaces of AWS's Elastic Fabric Adapter."""
 
@@ -207,7 +208,8 @@ _PINNED_ALIAS = re.compile(r"[a-z0-9]+@v[0-9][0-9.]*")
 SIMULATED = Taint(key="kwok.x-k8s.io/node", value="fake")
 """Keeps pods away from nodes on which nothing runs, except those that Kueue admits to them."""
 GKE_GPU = Taint(key=NVIDIA_GPU, value="present")
-"""GKE's own taint, on nodes with NVIDIA's GPUs. Declared, so that it exists from the start."""
+GKE_TPU = Taint(key=TPU, value="present")
+"""GKE's own taints, on nodes with such accelerators. Declared, so that they exist from the start."""
 AKS_SPOT = Taint(key="kubernetes.azure.com/scalesetpriority", value="spot")
 """AKS's own taint, on spot nodes, which have it as a label too."""
 
@@ -285,6 +287,8 @@ def _taints_of_provider(pool: NodePool) -> Iterator[Taint]:
         yield SIMULATED
     if pool.provider is Provider.GKE and has_nvidia(pool):
         yield GKE_GPU
+    if pool.provider is Provider.GKE and TPU in resources(pool):
+        yield GKE_TPU
     if _is_aks_spot(pool):
         yield AKS_SPOT
 

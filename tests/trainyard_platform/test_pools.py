@@ -226,6 +226,16 @@ def test_whoever_tolerates_what_the_flavor_says_tolerates_every_taint() -> None:
     assert flavor["nodeLabels"].items() <= node["metadata"]["labels"].items()
 
 
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "google.com/tpu"])
+def test_pods_of_a_pool_of_gke_tolerate_gkes_own_taint(resource: str) -> None:
+    accelerator = {"type": "some", "resource": resource, "count": 4}
+    given = {**ON_EKS, "provider": "gke", "zones": ["europe-west4-a"], "accelerator": accelerator}
+    flavor = pool_manifests.flavor("gpu", NodePool.model_validate(given))
+    assert queue_manifests.flavor("gpu", flavor)["spec"]["tolerations"] == [
+        {"key": resource, "operator": "Equal", "value": "present", "effect": "NoSchedule"}
+    ]
+
+
 @dataclass(frozen=True)
 class Case:
     id: str
