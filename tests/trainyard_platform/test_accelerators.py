@@ -17,6 +17,7 @@ from trainyard_platform.stack.accelerators import Accelerator, AcceleratorKind
 
 NVIDIA, AMD = AcceleratorKind.NVIDIA, AcceleratorKind.AMD
 MIXED = {"mig": {"strategy": "mixed", "profiles": ["1g.10gb", "3g.40gb"]}}
+SHIPPED = {"devicePlugin": "shipped"}
 OPERATOR = {"image": "docker.io/trainyard/operator:1"}
 
 
@@ -207,6 +208,17 @@ GKE_CLUSTER = {"gke": {"project": "p", "location": "europe-west4", "name": "c"}}
             id="the stack says that it is there",
         ),
         pytest.param({"nodePools": {"a": pool("habana.ai/gaudi")}}, id="nothing is known of the resource"),
+        pytest.param(
+            {
+                "accelerators": {"efa": {"devicePlugin": "install"}, "nvidia": MIXED, "tpu": SHIPPED},
+                "nodePools": {
+                    "a": pool("aws.amazon.com/neuron"),
+                    "b": pool("aws.amazon.com/neuroncore"),
+                    "c": pool("habana.ai/gaudi"),
+                },
+            },
+            id="nor beside accelerators of known kinds",
+        ),
     ],
 )
 def test_a_pool_of_accelerators_needs_somebody_who_tells_kubelet_of_them(given: dict[str, Any]) -> None:
@@ -233,6 +245,11 @@ def test_a_pool_of_accelerators_needs_somebody_who_tells_kubelet_of_them(given: 
             "nodePools.a.accelerator.resource: no accelerator of this stack offers nvidia.com/mig-1g.20gb "
             "(they offer nvidia.com/gpu, nvidia.com/mig-1g.10gb, nvidia.com/mig-3g.40gb); "
             "did you mean nvidia.com/mig-1g.10gb?",
+        ),
+        (
+            {"accelerators": {"nvidia": {}}, "nodePools": {"a": pool("nvidia.com/gpus")}},
+            "nodePools.a.accelerator.resource: no accelerator of this stack offers nvidia.com/gpus "
+            "(they offer nvidia.com/gpu); did you mean nvidia.com/gpu?",
         ),
         (
             {"nodePools": {"a": pool("nvidia.com/gpu")}},
@@ -278,6 +295,7 @@ def test_a_pool_of_accelerators_needs_somebody_who_tells_kubelet_of_them(given: 
         "not NVIDIA's",
         "no profiles",
         "a pool of something else",
+        "a resource that is nearly one that is offered",
         "a pool of GPUs that nobody tells kubelet of",
         "beside accelerators of another kind",
         "parts of GPUs",

@@ -14,11 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from pydantic.alias_generators import to_camel
 
 from trainyard_api.pools import NodePool, Provider
-from trainyard_api.similar import hint
+from trainyard_api.similar import hint, nearest
 from trainyard_api.strict import StrictModel
 
 from .value_types import Image
 
+_MISTYPED = 0.85
+"""Similarity with a known resource from which on an unknown one is a mistake: gpu.intel.com/xe is none."""
 PROFILE = r"^[1-7]g\.[0-9]+gb(\+me)?$"
 
 
@@ -153,7 +155,7 @@ def _of_pool(
         if provider is not Provider.KWOK and not by_gke:  # simulated nodes have what they say
             reason = f"no device plugin offers {resource}, so its nodes would offer none"
             yield f"{place}: {reason}: {_to_add(resource, kind)}"
-    elif offered and resource not in offered:
+    elif resource not in offered and (kind is not None or nearest(resource, offered, least=_MISTYPED)):
         yield (
             f"{place}: no accelerator of this stack offers {resource} "
             f"(they offer {', '.join(offered)}){hint(resource, offered)}"
