@@ -532,6 +532,16 @@ CLUSTER_CASES = [
         message="nodePools.gpu.machine.resources: rdma/ib is not in Standard_NC24ads_A100_v4: sizes with "
         "InfiniBand have an r after their number of CPUs, such as Standard_ND96isr_H100_v5",
     ),
+    *(
+        ClusterCase(
+            id=f"{name}, a name that EKS takes, but no object",
+            cluster={"eks": EKS},
+            pools={name: ON_EKS},
+            message=f"nodePools.{name}: provider eks accepts names of "
+            "at most 63 small letters, digits and hyphens",
+        )
+        for name in ("H100", "h100_a", "h100-")
+    ),
     ClusterCase(
         id="a name that the cloud does not take",
         cluster={"gke": GKE},

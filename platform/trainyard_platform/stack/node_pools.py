@@ -30,14 +30,13 @@ PATTERN_WORDS: Final = {
 _LABEL: Final = (r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", "at most 63 small letters, digits and hyphens")
 """Names that can be a label's value and the name of an object."""
 _NAMES: Final = {
-    Provider.EKS: (r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}", "at most 63 letters, digits, hyphens and underscores"),
     Provider.GKE: (
         r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?",
         "at most 40 small letters, digits and hyphens, a letter first",
     ),
     Provider.AKS: (r"[a-z][a-z0-9]{0,11}", "at most 12 small letters and digits, a letter first"),
 }
-"""The names that a cloud accepts for a pool, where these are others than `_LABEL`."""
+"""The names that a cloud accepts for a pool, where these are fewer than `_LABEL`."""
 
 
 class Karpenter(StrictModel):
