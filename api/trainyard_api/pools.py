@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from . import durations, names, quantity
 from .json_types import Json
-from .strict import Quantity, StrictModel
+from .strict import VALUE, Key, LabelValue, Quantity, StrictModel
 
 
 class Provider(StrEnum):
@@ -48,9 +48,9 @@ class TaintEffect(StrEnum):
 class Taint(StrictModel):
     """A taint of nodes."""
 
-    key: str = Field(min_length=1)
+    key: Key
     """Key of the taint."""
-    value: str = ""
+    value: LabelValue = ""
     """Value of the taint."""
     effect: TaintEffect = TaintEffect.NO_SCHEDULE
     """Effect on pods that do not tolerate the taint."""
@@ -104,7 +104,7 @@ class Machine(StrictModel):
 class TopologyLevel(StrictModel):
     """A level of the topology above the node, such as a rack."""
 
-    label: str = Field(min_length=1)
+    label: Key
     """Key of a node label, such as example.com/rack. Nodes with the same value of this label are in the same
     domain."""
     nodes: int | None = Field(default=None, ge=1)
@@ -166,7 +166,7 @@ class NodePool(StrictModel):
     recreate its nodes."""
     taints: tuple[Taint, ...] = ()
     """Taints of the nodes. Only pods that Kueue admits to the pool tolerate them."""
-    node_labels: dict[str, str] = Field(default={})
+    node_labels: dict[Key, LabelValue] = Field(default={})
     """Further labels of the nodes. With provider existing: the labels that select the nodes."""
     topology: tuple[TopologyLevel, ...] = ()
     """Levels of the topology above the node, the widest level first. The node itself is always the last
@@ -322,8 +322,14 @@ def _problems(pool: NodePool) -> Iterator[str]:
 
 def _missing(pool: NodePool) -> Iterator[str]:
     provider = pool.provider
-    if provider is Provider.EXISTING and not pool.node_labels:
-        yield "provider existing needs nodeLabels, by which its nodes are found"
+    if provider is Provider.EXISTING:
+        if not pool.node_labels:
+            yield "provider existing needs nodeLabels, by which its nodes are found"
+    elif pool.accelerator and not re.fullmatch(VALUE, pool.accelerator.type):
+        yield (
+            f"accelerator.type is {pool.accelerator.type!r}, which cannot be the value of the label "
+            f"{names.ACCELERATOR_LABEL}: use at most 63 letters, digits, hyphens, underscores and dots"
+        )
     if provider is Provider.KWOK:
         unknown = (level.label for level in pool.topology if level.nodes is None)
         yield from (f"provider kwok needs `nodes` for the topology level {label}" for label in unknown)

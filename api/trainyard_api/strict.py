@@ -21,6 +21,12 @@ from .similar import hint
 Location = tuple[str | int, ...]
 QUANTITY = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
 Quantity = Annotated[str, Field(pattern=QUANTITY, max_length=64, examples=["500m", "2Gi"])]
+KEY = r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
+VALUE = r"^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$"
+Key = Annotated[str, Field(pattern=KEY)]
+"""Of a label, an annotation or a taint."""
+LabelValue = Annotated[str, Field(pattern=VALUE)]
+"""Of a label or a taint."""
 
 
 class StrictModel(BaseModel):

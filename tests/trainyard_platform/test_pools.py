@@ -72,6 +72,10 @@ WITH_EFA: dict[str, Any] = {
 WITH_INFINIBAND = {"resources": {"rdma/ib": "8"}}
 
 
+LABEL_KEY = "must be the key of a label or an annotation, such as cost-center or example.com/cost-center"
+LABEL_VALUE = "must be a label's value: at most 63 letters, digits, hyphens, underscores and dots"
+
+
 def pool(**changes: Any) -> NodePool:
     return NodePool.model_validate({**KWOK, **changes})
 
@@ -159,6 +163,14 @@ def group(gpus: str, cpus: str, memory: str) -> dict[str, Any]:
 def test_nodes_that_exist_are_found_by_their_labels_and_nothing_is_made() -> None:
     existing = NodePool.model_validate(EXISTING)
     assert pool_manifests.nodes("cpu", existing) == []
+    assert queue_manifests.flavor("cpu", pool_manifests.flavor("cpu", existing))["spec"] == {
+        "nodeLabels": {"example.com/kind": "cpu"}
+    }
+
+
+def test_an_accelerator_of_nodes_that_exist_may_have_any_name_since_no_label_has_it() -> None:
+    accelerator = {"type": "NVIDIA H100", "count": 8}
+    existing = NodePool.model_validate({**EXISTING, "accelerator": accelerator})
     assert queue_manifests.flavor("cpu", pool_manifests.flavor("cpu", existing))["spec"] == {
         "nodeLabels": {"example.com/kind": "cpu"}
     }
@@ -367,6 +379,37 @@ CASES = [
         id="a taint that AKS cannot write",
         given={**ON_EKS, "provider": "aks", "taints": [{"key": "only"}]},
         message="nodePools.gpu: provider aks needs a value for the taint only",
+    ),
+    Case(
+        id="an accelerator that no label can name",
+        given={**KWOK, "accelerator": {"type": "NVIDIA H100", "count": 8}},
+        message="nodePools.gpu: accelerator.type is 'NVIDIA H100', which cannot be the value of the label "
+        "trainyard.dev/accelerator: use at most 63 letters, digits, hyphens, underscores and dots",
+    ),
+    Case(
+        id="a value that no label has",
+        given={**EXISTING, "nodeLabels": {"example.com/kind": "large nodes"}},
+        message=f"nodePools.gpu.nodeLabels.example.com/kind: {LABEL_VALUE}; is 'large nodes'",
+    ),
+    Case(
+        id="a label with a key that no label has",
+        given={**EXISTING, "nodeLabels": {"node kind": "large"}},
+        message=f"nodePools.gpu.nodeLabels.node kind.[key]: {LABEL_KEY}; is 'node kind'",
+    ),
+    Case(
+        id="a taint with a key that no taint has",
+        given={**KWOK, "taints": [{"key": "gpu type"}]},
+        message=f"nodePools.gpu.taints[0].key: {LABEL_KEY}; is 'gpu type'",
+    ),
+    Case(
+        id="a value that no taint has",
+        given={**KWOK, "taints": [{"key": "gpu", "value": "a b"}]},
+        message=f"nodePools.gpu.taints[0].value: {LABEL_VALUE}; is 'a b'",
+    ),
+    Case(
+        id="a level of a label that there cannot be",
+        given={**KWOK, "topology": [{"label": "the rack", "nodes": 4}]},
+        message=f"nodePools.gpu.topology[0].label: {LABEL_KEY}; is 'the rack'",
     ),
     Case(
         id="a resource that the pool says elsewhere",

@@ -4,11 +4,11 @@ from typing import Any
 
 from pydantic import Field
 
-from trainyard_api.strict import StrictModel
+from trainyard_api.strict import Key, LabelValue, StrictModel
 
 from .external_secrets import ExternalSecret
 from .runtimes import Toleration
-from .value_types import Key, LabelValue, ObjectName
+from .value_types import ObjectName
 
 
 class Controllers(StrictModel):

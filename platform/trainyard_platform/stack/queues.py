@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from trainyard_api.pools import Taint, TaintEffect
 from trainyard_api.similar import hint
-from trainyard_api.strict import Quantity, StrictModel
+from trainyard_api.strict import Key, LabelValue, Quantity, StrictModel
 
 from .multikueue import MultiKueue
 from .value_types import LabelSelector, ObjectName
@@ -72,11 +72,11 @@ class Fungibility(StrEnum):
 class Toleration(StrictModel):
     """A toleration that Kueue adds to pods."""
 
-    key: str = Field(min_length=1)
+    key: Key
     """Key of the taint."""
     operator: TolerationOperator = TolerationOperator.EQUAL
     """Equal compares the taint's value; Exists accepts any value."""
-    value: str = ""
+    value: LabelValue = ""
     """Value of the taint."""
     effect: TaintEffect | None = None
     """Effect of the taint. Default: every effect."""
@@ -85,7 +85,7 @@ class Toleration(StrictModel):
 class Flavor(StrictModel):
     """A ResourceFlavor: a kind of node, by labels and taints. Each node pool already has its own flavor."""
 
-    node_labels: dict[str, str] = Field(default={})
+    node_labels: dict[Key, LabelValue] = Field(default={})
     """Labels of the nodes. Kueue adds them to the node selector of the pods."""
     node_taints: tuple[Taint, ...] = ()
     """Taints of the nodes. Kueue admits only jobs that tolerate them, with their own tolerations or with the
@@ -99,7 +99,7 @@ class Flavor(StrictModel):
 class Topology(StrictModel):
     """Levels of nodes that are close to each other, such as a rack."""
 
-    levels: tuple[str, ...] = Field(min_length=1)
+    levels: tuple[Key, ...] = Field(min_length=1)
     """Node labels, from the widest level to the narrowest: a block, a rack, kubernetes.io/hostname."""
 
 

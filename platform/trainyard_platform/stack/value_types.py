@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from trainyard_api.strict import Quantity, StrictModel
+from trainyard_api.strict import KEY, VALUE, Key, LabelValue, Quantity, StrictModel
 
 IMAGE = r"^([a-z0-9.-]+\.[a-z0-9-]+|localhost)(:[0-9]+)?/[^\s]+(:[^\s/]+|@sha256:[0-9a-f]{64})$"
 Image = Annotated[
@@ -20,8 +20,6 @@ Image = Annotated[
 ]
 
 OBJECT = r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$"
-KEY = r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
-VALUE = r"^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$"
 NAME_WORDS = {
     OBJECT: "must be the name of an object: small letters, digits, hyphens and dots, such as registry.vision",
     KEY: "must be the key of a label or an annotation, such as cost-center or example.com/cost-center",
@@ -32,8 +30,6 @@ DURATION = r"^([0-9]+(h|m|s))+$"
 Duration = Annotated[str, Field(pattern=DURATION, examples=["30m", "1h30m"])]
 
 ObjectName = Annotated[str, Field(pattern=OBJECT)]
-Key = Annotated[str, Field(pattern=KEY)]
-LabelValue = Annotated[str, Field(pattern=VALUE)]
 Labels = dict[Key, LabelValue]
 Annotations = dict[Key, str]
 
