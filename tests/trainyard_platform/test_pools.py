@@ -543,6 +543,26 @@ CLUSTER_CASES = [
         message="cluster.eks.securityGroups[0]: must be the id of a security group, "
         "such as sg-0123456789abcdef0; is 'efa'",
     ),
+    *(
+        ClusterCase(
+            id=f"{resource} of nodes that are not there",
+            cluster={"eks": {**EKS, "securityGroups": ["sg-1"]}},
+            pools={"gpu": {**WITH_EFA, "minNodes": 0, **changed}},
+            message=f"nodePools.gpu.minNodes: must be at least 1 with {resource}: of an empty node group of "
+            "EKS, Cluster Autoscaler knows only CPU, memory and whole NVIDIA GPUs, so jobs that request this "
+            "resource would wait forever. Provider karpenter knows other devices of AWS too, such as EFA",
+        )
+        for resource, changed in (
+            (EFA, {}),
+            (
+                "aws.amazon.com/neuron",
+                {
+                    "machine": ON_EKS["machine"],
+                    "accelerator": {"type": "trn2", "resource": "aws.amazon.com/neuron", "count": 16},
+                },
+            ),
+        )
+    ),
     ClusterCase(
         id="EFA in two zones",
         cluster={"eks": {**EKS, "securityGroups": ["sg-1"]}},
@@ -640,6 +660,28 @@ def registered(
     }
     [resource] = [one for one in program.run(said) if one.type.endswith(f":{kind}")]
     return resource
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param({**ON_EKS, "minNodes": 0}, id="of GPUs alone"),
+        pytest.param({**WITH_EFA, "minNodes": 1}, id="with a node that has EFA"),
+        pytest.param({**WITH_EFA, "nodes": 0, "minNodes": 0}, id="that stays empty"),
+        pytest.param(
+            {
+                **WITH_EFA,
+                "provider": "karpenter",
+                "machine": {**WITH_EFA["machine"], "image": "al2023@v20260120"},
+            },
+            id="of Karpenter, which knows EFA",
+        ),
+    ],
+)
+def test_a_pool_may_start_with_nodes_that_its_autoscaler_knows(given: dict[str, Any]) -> None:
+    cluster = {"eks": {**EKS, "securityGroups": ["sg-1"]}, "karpenter": KARPENTER}
+    pools = {"gpu": NodePool.model_validate(given)}
+    assert [*clouds.problems(pools, clouds.Clouds.model_validate(cluster))] == []
 
 
 @pytest.mark.usefixtures("pins")

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 from pydantic import Field, model_validator
 
-from trainyard_api.pools import CLOUDS, EFA, NodePool, Provider, interfaces
+from trainyard_api.pools import CLOUDS, EFA, NVIDIA_GPU, NodePool, Provider, interfaces, resources
 from trainyard_api.similar import hint
 from trainyard_api.strict import StrictModel
 
@@ -37,6 +37,9 @@ _NAMES: Final = {
     Provider.AKS: (r"[a-z][a-z0-9]{0,11}", "at most 12 small letters and digits, a letter first"),
 }
 """The names that a cloud accepts for a pool, where these are fewer than `_LABEL`."""
+
+_KNOWN_OF_MACHINE_TYPES: Final = frozenset({"cpu", "memory", NVIDIA_GPU})
+"""Resources that Cluster Autoscaler knows of AWS's machine types."""
 
 
 class Karpenter(StrictModel):
@@ -149,6 +152,7 @@ def problems(pools: Mapping[str, NodePool], clouds: Clouds) -> Iterator[str]:
             if problem := _elsewhere(zone, pool.provider, clouds):
                 yield f"nodePools.{name}.zones[{position}]: {problem}"
         yield from (f"nodePools.{name}.{problem}" for problem in _nearness(pool, clouds))
+        yield from (f"nodePools.{name}.{problem}" for problem in _from_zero(pool))
 
 
 def _nearness(pool: NodePool, clouds: Clouds) -> Iterator[str]:
@@ -176,6 +180,20 @@ def _nearness(pool: NodePool, clouds: Clouds) -> Iterator[str]:
             yield (
                 f"machine.resources: {rdma} is not in {size}: sizes with InfiniBand have an r "
                 "after their number of CPUs, such as Standard_ND96isr_H100_v5"
+            )
+
+
+def _from_zero(pool: NodePool) -> Iterator[str]:
+    """The reason why an empty pool never gets its first node, with its path.
+
+    The nodes of an empty group are to Cluster Autoscaler what AWS says of the machine type.
+    """
+    if pool.provider is Provider.EKS and pool.elastic and pool.min_nodes == 0:
+        for resource in sorted(resources(pool).keys() - _KNOWN_OF_MACHINE_TYPES):
+            yield (
+                f"minNodes: must be at least 1 with {resource}: of an empty node group of EKS, Cluster "
+                "Autoscaler knows only CPU, memory and whole NVIDIA GPUs, so jobs that request this resource "
+                "would wait forever. Provider karpenter knows other devices of AWS too, such as EFA"
             )
 
 
