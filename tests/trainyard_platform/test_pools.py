@@ -479,6 +479,19 @@ def test_a_flavor_and_a_pool_cannot_share_a_name() -> None:
         settings.load(json.dumps({"operator": OPERATOR, **given}), "demo")
 
 
+@pytest.mark.parametrize("has_topology", [True, False])
+def test_a_topology_and_a_pool_with_another_cannot_share_a_name(has_topology: bool) -> None:
+    topologies = {"gpu": {"levels": ["example.com/rack", "kubernetes.io/hostname"]}}
+    given = {
+        "operator": OPERATOR,
+        "kueue": {"enabled": True},
+        "queues": {"topologies": topologies, "clusterQueues": {"team-a": {}, "team-b": {}}},
+        "nodePools": {"gpu": {**KWOK, "topology": KWOK["topology"] if has_topology else []}},
+    }
+    problem = "queues.topologies.gpu: a node pool has this name, and its own topology: rename this one"
+    assert [*settings.StackSettings.model_validate(given).problems()] == [problem] * has_topology
+
+
 @dataclass(frozen=True)
 class ClusterCase:
     id: str

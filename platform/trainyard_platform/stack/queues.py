@@ -4,12 +4,12 @@ Every name that is referenced must be declared. So preview reports a typo; other
 queue would never admit a job.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
 from pydantic import Field, model_validator
 
-from trainyard_api.pools import Taint, TaintEffect
+from trainyard_api.pools import NodePool, Taint, TaintEffect
 from trainyard_api.similar import hint
 from trainyard_api.strict import Key, LabelValue, Quantity, StrictModel
 
@@ -318,16 +318,19 @@ class Queues(StrictModel):
             cohort = above.parent
         return cohort
 
-    def problems(self, pools: Collection[str], *, fair_sharing: bool) -> Iterator[str]:
-        """References to names that do not exist.
+    def problems(self, pools: Mapping[str, NodePool], *, fair_sharing: bool) -> Iterator[str]:
+        """Names that are declared twice, and references to names that do not exist.
 
         Args:
-            pools: Names of the node pools, which are flavors too.
+            pools: The node pools by name, which are flavors too, and topologies if they have one.
             fair_sharing: Whether Kueue uses weights.
         """
         for name in self.flavors:
             if name in pools:
                 yield f"flavors.{name}: a node pool has this name, and is already a flavor"
+        for name in self.topologies:
+            if name in pools and pools[name].topology:
+                yield f"topologies.{name}: a node pool has this name, and its own topology: rename this one"
         for place, name, declared, kind in self._references([*self.flavors, *pools]):
             if name not in declared:
                 yield f"{place}: there is no {kind} {name!r}{hint(name, declared)}"
