@@ -12,6 +12,7 @@ from tests.support import program
 from trainyard_api.pools import NodePool, Provider
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.parts.node_pools import component as providers
+from trainyard_platform.parts.node_pools import karpenter_manifests
 from trainyard_platform.parts.node_pools import manifests as pool_manifests
 from trainyard_platform.parts.queues import manifests as queue_manifests
 from trainyard_platform.stack import node_pools as clouds
@@ -695,6 +696,22 @@ def test_a_pool_may_start_with_nodes_that_its_autoscaler_knows(given: dict[str, 
     cluster = {"eks": {**EKS, "securityGroups": ["sg-1"]}, "karpenter": KARPENTER}
     pools = {"gpu": NodePool.model_validate(given)}
     assert [*clouds.problems(pools, clouds.Clouds.model_validate(cluster))] == []
+
+
+@pytest.mark.parametrize(
+    ("disk", "size"), [("200Gi", "200Gi"), ("1.5Ti", "1536Gi"), ("512000Mi", "500Gi"), ("500G", "466Gi")]
+)
+def test_karpenter_gets_the_size_of_a_disk_in_whole_gibibytes(disk: str, size: str) -> None:
+    machine = {**ON_EKS["machine"], "image": "al2023@v20260120", "disk": disk}
+    given = NodePool.model_validate({**ON_EKS, "provider": "karpenter", "machine": machine})
+    cluster = clouds.Karpenter.model_validate(KARPENTER)
+    spec = karpenter_manifests.node_class("gpu", given, cluster)["spec"]
+    assert spec["blockDeviceMappings"] == [
+        {
+            "deviceName": "/dev/xvda",
+            "ebs": {"volumeSize": size, "volumeType": "gp3", "encrypted": True},
+        }
+    ]
 
 
 @pytest.mark.usefixtures("pins")

@@ -10,7 +10,7 @@ from typing import Final
 
 from trainyard_api import names
 from trainyard_api.json_types import Manifest
-from trainyard_api.pools import NodePool, labels, taints
+from trainyard_api.pools import NodePool, disk_gib, labels, taints
 
 from ...stack.node_pools import Karpenter
 
@@ -38,8 +38,9 @@ def node_class(name: str, pool: NodePool, cluster: Karpenter) -> Manifest:
         # Pods must not use the node's own credentials.
         "metadataOptions": {"httpTokens": "required", "httpPutResponseHopLimit": 1},
     }
-    if pool.machine.disk:
-        disk = {"volumeSize": pool.machine.disk, "volumeType": "gp3", "encrypted": True}
+    size = disk_gib(pool)
+    if size is not None:
+        disk = {"volumeSize": f"{size}Gi", "volumeType": "gp3", "encrypted": True}
         spec["blockDeviceMappings"] = [{"deviceName": "/dev/xvda", "ebs": disk}]
     if pool.reservation:
         spec["capacityReservationSelectorTerms"] = [{"id": pool.reservation}]
