@@ -203,6 +203,7 @@ TPU = "google.com/tpu"
 EFA = "vpc.amazonaws.com/efa"
 """Resource of interfaces of AWS's Elastic Fabric Adapter."""
 
+_LABEL_VALUE = re.compile(VALUE)
 _PINNED_ALIAS = re.compile(r"[a-z0-9]+@v[0-9][0-9.]*")
 
 SIMULATED = Taint(key="kwok.x-k8s.io/node", value="fake")
@@ -325,7 +326,7 @@ def _missing(pool: NodePool) -> Iterator[str]:
     if provider is Provider.EXISTING:
         if not pool.node_labels:
             yield "provider existing needs nodeLabels, by which its nodes are found"
-    elif pool.accelerator and not re.fullmatch(VALUE, pool.accelerator.type):
+    elif pool.accelerator and not _LABEL_VALUE.fullmatch(pool.accelerator.type):
         yield (
             f"accelerator.type is {pool.accelerator.type!r}, which cannot be the value of the label "
             f"{names.ACCELERATOR_LABEL}: use at most 63 letters, digits, hyphens, underscores and dots"
