@@ -13,6 +13,12 @@ from trainyard_sandbox.locks import locked
 from trainyard_sandbox.progress import Progress
 
 
+def packages(path: Path) -> subprocess.CompletedProcess[str]:
+    """What the script does with the commands of this folder."""
+    command = [places.shipped("sandbox/install-packages")]
+    return subprocess.run(command, env={"PATH": str(path)}, capture_output=True, text=True, check=False)
+
+
 def script(path: Path, *lines: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
@@ -23,9 +29,7 @@ def installed(folder: Path, *lines: str) -> tuple[int, list[str]]:
     """Exit code and calls of apt-get, which ends with these lines, where no package is there."""
     script(folder / "bin" / "sleep")
     script(folder / "bin" / "apt-get", f"echo $1 >> {folder}/calls", *lines)
-    program = places.shipped("sandbox/install-packages")
-    answer = subprocess.run([program], env={"PATH": str(folder / "bin")}, capture_output=True, check=False)
-    return answer.returncode, (folder / "calls").read_text().split()
+    return packages(folder / "bin").returncode, (folder / "calls").read_text().split()
 
 
 @pytest.mark.parametrize(
@@ -44,6 +48,25 @@ def test_apt_get_is_not_run_again_for_another_reason(tmp_path: Path) -> None:
 def test_apt_get_is_not_run_for_ever(tmp_path: Path) -> None:
     code, calls = installed(tmp_path, "echo 'E: Unable to lock directory /x' >&2", "exit 100")
     assert (code, calls) == (100, 120 * ["update"])
+
+
+def test_a_package_for_which_another_would_have_to_go_is_not_installed(tmp_path: Path) -> None:
+    """As Docker's containerd.io would for Debian's containerd."""
+    script(
+        tmp_path / "apt-get",
+        'case "$*" in',
+        "*--simulate*) echo 'Inst runc [1]'; echo 'Remv containerd.io [1.7]'; echo 'Remv docker-ce [27]' ;;",
+        "*--no-remove*) echo 'E: Packages need to be removed but remove is disabled.' >&2; exit 100 ;;",
+        "esac",
+    )
+    for command in ("sed", "tr"):
+        (tmp_path / command).symlink_to(f"/usr/bin/{command}")
+    answer = packages(tmp_path)
+    assert (answer.returncode, answer.stderr) == (
+        100,
+        "Nothing was installed: apt would remove containerd.io docker-ce. If you can do without, run: "
+        f"apt-get install {' '.join(answer.stdout.splitlines()[0].split()[3:])}\n",
+    )
 
 
 def test_packages_that_another_command_has_just_installed_are_not_installed_again(
