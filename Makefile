@@ -17,6 +17,8 @@ again = for try in 1 2 3; do $(1) && exit 0; echo "Not fetched at try $$try of 3
 unexport PYTHONDONTWRITEBYTECODE
 TRAINYARD := $(BIN)/trainyard
 IN_SANDBOX := $(TRAINYARD) sandbox exec --
+# Python's client of Kubernetes would ask a proxy for 127.0.0.1 too, whatever NO_PROXY says.
+WITHOUT_PROXY := env -u HTTPS_PROXY -u https_proxy -u HTTP_PROXY -u http_proxy
 SOURCES := .github/scripts api assist benchmarks cache cli delivery examples initializers kube operator platform policies sandbox tests trainers
 
 .PHONY: help
@@ -54,7 +56,7 @@ demo: environment ## From a fresh clone to a finished distributed TrainJob
 	@echo; echo "== make up STACK=sandbox"
 	@$(IN_SANDBOX) $(TRAINYARD) up --stack sandbox
 	@echo; echo "== a TrainJob through the Kubeflow SDK (examples/digits)"
-	@$(IN_SANDBOX) python examples/digits/submit.py
+	@$(IN_SANDBOX) $(WITHOUT_PROXY) python examples/digits/submit.py
 	@echo; $(IN_SANDBOX) kubectl get trainjobs,jobsets,pods
 	@echo
 	@echo "The platform runs on. Use it:    $(TRAINYARD) sandbox exec -- kubectl get trainjobs"
