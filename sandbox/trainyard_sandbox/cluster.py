@@ -468,7 +468,7 @@ def build(
     preflight.require_packages(progress)
     with threads(1) as beside:
         ahead = beside.submit(_images(parts).build_ahead, progress)
-        toolchain.build(progress)
+        toolchain.build(progress, lambda: ahead.done() and ahead.exception() is not None)
         ahead.result()
     store = _images(parts).store(progress)
     progress.expect_nothing()

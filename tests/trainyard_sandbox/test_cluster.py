@@ -5,6 +5,8 @@ import os
 import socket
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +90,35 @@ def test_images_are_made_of_the_binaries_that_the_same_command_has_built(
     found: Any
     _, found = cluster.build(Progress())
     assert found == tmp_path / "bin" / "pause" / toolchain.tools()["pause"].key() / "pause"
+
+
+def test_no_further_tool_is_built_once_an_image_could_not_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setenv(releases.VARIABLE, releases.NONE)
+    for check in ("require_root", "require_disk", "require_packages"):
+        monkeypatch.setattr(preflight, check, lambda *_, **__: None)
+    failed = threading.Event()
+    begun: list[Tool] = []
+
+    class Waits(Go):
+        def build(self, tool: Tool, target: Path) -> None:
+            begun.append(tool)
+            failed.wait(20)
+            time.sleep(0.2)  # until the future has the error too
+            super().build(tool, target)
+
+    def build_ahead(images: Images, progress: Progress) -> None:
+        failed.set()
+        raise SandboxError("Could not make the base python.")
+
+    monkeypatch.setattr(toolchain._Go, "find", lambda progress: Waits())
+    monkeypatch.setattr(Images, "build_ahead", build_ahead)
+    with pytest.raises(SandboxError, match=r"^Could not make the base python\.$"):
+        cluster.build(Progress())
+    assert len(begun) <= 2
 
 
 def test_without_root_it_says_so_offers_the_control_plane_and_leaves_nothing(
