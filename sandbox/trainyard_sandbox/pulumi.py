@@ -68,6 +68,11 @@ def environment(
     }
 
 
+def inherited() -> dict[str, str]:
+    """This process's environment, without a passphrase: Pulumi would prefer it to the sandbox's own."""
+    return {name: value for name, value in os.environ.items() if name != "PULUMI_CONFIG_PASSPHRASE"}
+
+
 def prepare(instance: Instance, toolchain: Toolchain, kubernetes: str, parts: Collection[str]) -> None:
     """Make everything once; keeps what exists."""
     # The folder of charts and CRDs in stacks/Pulumi.sandbox.yaml.
@@ -128,7 +133,7 @@ def _create_stack(
         [str(toolchain.binary("pulumi")), "stack", "init", stack, "--non-interactive", "--cwd", str(folder)],
         new_log(f"pulumi-{instance.id}"),
         f"create the Pulumi stack {stack!r}",
-        env={**os.environ, **variables},
+        env={**inherited(), **variables},
     )
 
 
