@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
+from typer.main import get_command
 
 from trainyard_api import places
 from trainyard_api.errors import UserError
@@ -196,14 +197,22 @@ _PLUGIN: Final = "kubectl-trainyard"
 _COMPLETE: Final = "_TRAINYARD_COMPLETE"
 """The variable by which a shell asks for completions, under whichever name the command is called."""
 
+_COMPLETION_OPTIONS: Final = ("install_completion", "show_completion")
+"""What typer adds to the command."""
+
 
 def main() -> None:
     """Entry point of the command, also as a plugin of kubectl."""
-    name = "kubectl trainyard" if Path(sys.argv[0]).stem == _PLUGIN else None
+    called = Path(sys.argv[0]).stem
+    name = "kubectl trainyard" if called == _PLUGIN else None
+    command = get_command(app)
+    if called.startswith("kubectl"):
+        # Typer's script would complete kubectl itself; kubectl asks `complete_for_kubectl`.
+        command.params = [param for param in command.params if param.name not in _COMPLETION_OPTIONS]
     _add_rules(next((word for word in sys.argv[1:] if not word.startswith("-")), ""))
     try:
         try:
-            sys.exit(exit_code(lambda: app(prog_name=name, complete_var=_COMPLETE)))
+            sys.exit(exit_code(lambda: command(prog_name=name, complete_var=_COMPLETE)))
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
