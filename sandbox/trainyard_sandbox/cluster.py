@@ -217,6 +217,8 @@ class Sandbox:
             has = named({*had, *parts})
             kind: dict[str, Any] = {"kubernetes": kubernetes, "parts": has}
             if not self.status().running:
+                if nodes:
+                    preflight.require_isolation()
                 toolchain, store = build(
                     progress, control_plane_only=not nodes, from_source=from_source, **kind
                 )

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from trainyard_api import places
 
+from . import isolation
 from .commands import FETCHES, new_log, run_logged
 from .errors import SandboxError
 from .isolation import NODES_OWN
@@ -40,6 +41,16 @@ def require_root() -> None:
         raise SandboxError(
             "A node that runs pods needs root (namespaces, mounts, control groups): run this with sudo, "
             "or ask for `--control-plane-only`, where nodes are simulated and nothing runs in pods."
+        )
+
+
+def require_isolation() -> None:
+    """In many containers, root may do less than a node needs."""
+    if (why := isolation.refused()) is not None:
+        raise SandboxError(
+            "A node that runs pods needs namespaces, mounts and control groups, which root cannot have here "
+            f"({why}). In a container: give it these rights (docker run --privileged), or ask for "
+            "`--control-plane-only`, where nodes are simulated and nothing runs in pods."
         )
 
 

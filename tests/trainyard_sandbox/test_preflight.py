@@ -1,5 +1,6 @@
 """Debian packages are installed beside whoever else installs some."""
 
+import os
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from trainyard_api import places
-from trainyard_sandbox import preflight
+from trainyard_sandbox import isolation, preflight
+from trainyard_sandbox.errors import SandboxError
 from trainyard_sandbox.locks import locked
 from trainyard_sandbox.progress import Progress
 
@@ -89,3 +91,50 @@ def test_packages_that_another_command_has_just_installed_are_not_installed_agai
         waits.result()
     assert told == "Waiting for another installation of Debian packages to finish ...\n"
     assert not again.exists()
+
+
+def refused(folder: Path, hierarchy: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Why nodes can have no space, with the commands of this folder."""
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setattr(isolation, "_hierarchies", lambda: iter([hierarchy]))
+    with pytest.raises(SandboxError) as error:
+        preflight.require_isolation()
+    return str(error.value)
+
+
+def test_a_root_that_may_not_make_namespaces_is_told_before_anything_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script(tmp_path / "unshare", "echo unshare: unshare failed: Operation not permitted >&2", "exit 1")
+    assert refused(tmp_path, tmp_path, monkeypatch) == (
+        "A node that runs pods needs namespaces, mounts and control groups, which root cannot have here "
+        "(unshare: unshare failed: Operation not permitted). In a container: give it these rights (docker "
+        "run --privileged), or ask for `--control-plane-only`, where nodes are simulated and nothing runs in "
+        "pods."
+    )
+
+
+def test_a_root_that_may_not_make_control_groups_is_told_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script(tmp_path / "unshare")
+    hierarchy = tmp_path / "file"
+    hierarchy.touch()
+    assert f"({hierarchy}/trainyard-{os.getpid()}: Not a directory)" in refused(
+        tmp_path, hierarchy, monkeypatch
+    )
+
+
+def test_where_nodes_can_have_a_space_nothing_of_the_try_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script(tmp_path / "bin" / "unshare", f'echo "$@" > {tmp_path}/called')
+    (tmp_path / "hierarchy").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(isolation, "_hierarchies", lambda: iter([tmp_path / "hierarchy"]))
+    preflight.require_isolation()
+    called = (tmp_path / "called").read_text()
+    assert called == "--mount --net sh -c echo 1 > /proc/sys/net/ipv4/ip_forward\n"
+    assert list((tmp_path / "hierarchy").iterdir()) == []
+    (tmp_path / "bin" / "unshare").unlink()
+    preflight.require_isolation()
