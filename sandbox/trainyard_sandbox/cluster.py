@@ -453,13 +453,14 @@ def build(
         The toolchain, and the images, which a control plane without nodes does not need.
 
     Raises:
-        SandboxError: Without root where pods are to run, without disk, or if something cannot be built or
-            is not what is meant.
+        SandboxError: Without root or packages where pods are to run, without disk, or if something cannot be
+            built or is not what is meant.
     """
     names = _tools(0 if control_plane_only else 1, kubernetes, parts)
     toolchain = Toolchain(names, from_source=from_source)
     if not control_plane_only:
         preflight.require_root()
+        preflight.require_installable()
     preflight.require_disk(compiles=False)
     # First, and not beside the images: whoever gets a wrong file should know it at once.
     toolchain.fetch(progress, () if control_plane_only else _images(parts).parts())

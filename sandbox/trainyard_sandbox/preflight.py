@@ -23,6 +23,8 @@ from .progress import Progress
 _GIB = 1 << 30
 _BYTES = 6 * _GIB
 _BYTES_TO_COMPILE = 30 * _GIB
+_NO_APT = 2
+"""The exit code of `install-packages` where somebody has to install them."""
 
 
 def require_port(port: int) -> None:
@@ -78,6 +80,11 @@ def require_disk(*, compiles: bool) -> None:
         )
 
 
+def require_installable() -> None:
+    """Whatever Debian packages are missing, apt-get has to install them."""
+    _missing(places.shipped("sandbox/install-packages"))
+
+
 def require_packages(progress: Progress) -> None:
     """Install the missing Debian packages, after saying which."""
     script = places.shipped("sandbox/install-packages")
@@ -92,6 +99,8 @@ def require_packages(progress: Progress) -> None:
 
 def _missing(script: Path) -> str | None:
     answer = subprocess.run([script, "--check"], capture_output=True, text=True, check=False)
+    if answer.returncode == _NO_APT:
+        raise SandboxError(answer.stderr.strip())
     return answer.stdout.strip() if answer.returncode else None
 
 

@@ -83,7 +83,7 @@ def test_images_are_made_of_the_binaries_that_the_same_command_has_built(
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setenv(releases.VARIABLE, releases.NONE)
     monkeypatch.setattr(toolchain._Go, "find", lambda progress: Go())
-    for check in ("require_root", "require_disk", "require_packages"):
+    for check in ("require_root", "require_installable", "require_disk", "require_packages"):
         monkeypatch.setattr(preflight, check, lambda *_, **__: None)
     monkeypatch.setattr(Images, "build_ahead", lambda images, progress: None)
     monkeypatch.setattr(Images, "store", lambda images, progress: images.toolchain.binary("pause"))
@@ -98,7 +98,7 @@ def test_no_further_tool_is_built_once_an_image_could_not_be(
     monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path))
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setenv(releases.VARIABLE, releases.NONE)
-    for check in ("require_root", "require_disk", "require_packages"):
+    for check in ("require_root", "require_installable", "require_disk", "require_packages"):
         monkeypatch.setattr(preflight, check, lambda *_, **__: None)
     failed = threading.Event()
     begun: list[Tool] = []

@@ -71,6 +71,21 @@ def test_a_package_for_which_another_would_have_to_go_is_not_installed(tmp_path:
     )
 
 
+def test_without_apt_get_it_says_which_commands_and_files_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for command in ("unshare", "ip", "ipset", "iptables", "runc", "buildah", "gpg"):
+        script(tmp_path / command)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SandboxError) as error:
+        preflight.require_installable()
+    intro, _, missing = str(error.value).partition(" what has: ")
+    assert intro == "This is neither Debian nor Ubuntu (it has no apt-get): install yourself"
+    assert "mmdebstrap" in missing.split()
+    (tmp_path / "apt-get").touch(0o755)
+    preflight.require_installable()
+
+
 def test_packages_that_another_command_has_just_installed_are_not_installed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
