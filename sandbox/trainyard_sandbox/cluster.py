@@ -195,7 +195,8 @@ class Sandbox:
             progress: Shows what is done.
             nodes: How many nodes run pods; None keeps what it has, or makes one. 0: none does,
                 there are simulated ones instead; needs no root.
-            port: Loopback port of the API server; None keeps the last one or takes a free one.
+            port: Loopback port of the API server; None keeps the last one or takes a free one. One that
+                runs keeps its own.
             kubernetes: Its minor version (`1.36`); None keeps what it has, or takes the usual one.
             parts: Optional parts to add (`parts.PARTS`).
             from_source: Build what would come from upstream's releases.
@@ -212,7 +213,7 @@ class Sandbox:
             if not self.status().running:
                 preflight.require_shared(self.instance.dir)
         with locked(self.instance.lock, f"another command on the sandbox {self.instance.name!r}"):
-            self._refuse_other_kind(nodes, kubernetes)
+            self._refuse_other_kind(nodes, kubernetes, port)
             had = self.parts
             has = named({*had, *parts})
             kind: dict[str, Any] = {"kubernetes": kubernetes, "parts": has}
@@ -259,7 +260,7 @@ class Sandbox:
     def _write_settings(self, settings: Mapping[str, Any]) -> None:
         write_private(self.instance.dir / "settings.json", json.dumps(settings).encode())
 
-    def _refuse_other_kind(self, nodes: int, kubernetes: str) -> None:
+    def _refuse_other_kind(self, nodes: int, kubernetes: str, port: int | None) -> None:
         settings = self._settings()
         if settings is None:
             return
@@ -268,6 +269,8 @@ class Sandbox:
             kind = f"--nodes {settings['nodes']}" if settings["nodes"] else "--control-plane-only"
         elif version != kubernetes:
             kind = f"--kubernetes {version}"
+        elif port not in (None, settings["port"]) and self.status().running:
+            kind = f"--port {settings['port']}"
         if kind:
             raise SandboxError(
                 f"The sandbox {self.instance.name!r} was brought up with {kind}: "

@@ -254,6 +254,21 @@ def test_a_sandbox_keeps_its_version_of_kubernetes(sandbox: Sandbox) -> None:
         sandbox.up(Progress(), nodes=0, kubernetes="1.34")
 
 
+def test_a_sandbox_that_runs_keeps_its_port(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    sandbox.instance.dir.mkdir(parents=True)
+    (sandbox.instance.dir / "settings.json").write_text(json.dumps({"port": 6443, "nodes": 0}))
+    steps: list[str] = []
+    monkeypatch.setattr(Sandbox, "status", lambda sandbox: Status(True, True, {}, None, None))
+    monkeypatch.setattr(cluster, "build", lambda *_, **__: steps.append("build"))
+    monkeypatch.setattr(toolchain.Toolchain, "build", lambda *_: None)
+    monkeypatch.setattr(Sandbox, "_repair", lambda *_: steps.append("repair"))
+    with pytest.raises(SandboxError, match="was brought up with --port 6443: take it down first"):
+        sandbox.up(Progress(), port=7443)
+    assert steps == []
+    sandbox.up(Progress(), port=6443)
+    assert "repair" in steps
+
+
 @pytest.mark.parametrize(
     ("exit_code", "ended"), [(3, r"ended by itself \(exit code 3\)"), (None, "could not start")]
 )
