@@ -72,6 +72,16 @@ def test_its_stack_is_created_with_its_own_passphrase_whatever_another_stack_nee
     ]
 
 
+def test_its_charts_are_those_of_the_cache_that_is_used_now(tmp_path, monkeypatch) -> None:
+    instance = Instance("a", tmp_path)
+    instance.dir.mkdir(parents=True)
+    for name in ("old", "new", "new"):
+        monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path / name))
+        pulumi._link_artifacts(instance)
+        assert (instance.dir.parent / "artifacts").readlink() == tmp_path / name / "artifacts"
+    assert list(instance.dir.iterdir()) == []
+
+
 def test_a_stack_file_that_names_no_kubernetes_stays_as_it_is(tmp_path) -> None:
     file = tmp_path / "stacks" / "Pulumi.sandbox.yaml"
     file.parent.mkdir()
