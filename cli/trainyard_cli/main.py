@@ -209,9 +209,12 @@ def main() -> None:
     if called.startswith("kubectl"):
         # Typer's script would complete kubectl itself; kubectl asks `complete_for_kubectl`.
         command.params = [param for param in command.params if param.name not in _COMPLETION_OPTIONS]
-    _add_rules(next((word for word in sys.argv[1:] if not word.startswith("-")), ""))
+    first = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    _add_rules(first)
     try:
         try:
+            if first == "sandbox" and sys.platform != "linux":  # elsewhere, it cannot even be imported
+                sys.exit(exit_code(_refuse_sandbox))
             sys.exit(exit_code(lambda: command(prog_name=name, complete_var=_COMPLETE)))
         finally:
             sys.stdout.flush()
@@ -219,6 +222,10 @@ def main() -> None:
         # Python flushes once more at its end, and would complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(on_demand.READER_GONE)
+
+
+def _refuse_sandbox() -> int:
+    raise UserError("trainyard sandbox needs Linux: run it in a virtual machine with Debian or Ubuntu")
 
 
 def _add_rules(command: str) -> None:
@@ -263,6 +270,12 @@ def exit_code(command: Callable[[], int]) -> int:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("trainyard_"):
             raise
+        if error.name in sys.stdlib_module_names:
+            print(
+                f"This command needs Linux or macOS: Python has no {error.name} here. On Windows, use WSL",
+                file=sys.stderr,
+            )
+            return UserError.exit_code
         print(
             f"The Python package {error.name.partition('.')[0]} is missing, which only some commands need: "
             "pip install 'trainyard[site,operator]'",
