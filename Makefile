@@ -17,6 +17,8 @@ again = for try in 1 2 3; do $(1) && exit 0; echo "Not fetched at try $$try of 3
 unexport PYTHONDONTWRITEBYTECODE
 TRAINYARD := $(BIN)/trainyard
 IN_SANDBOX := $(TRAINYARD) sandbox exec --
+# Python's client of Kubernetes would ask a proxy for 127.0.0.1 too, whatever NO_PROXY says.
+WITHOUT_PROXY := env -u HTTPS_PROXY -u https_proxy -u HTTP_PROXY -u http_proxy
 SOURCES := .github/scripts api assist benchmarks cache cli delivery examples initializers kube operator platform policies sandbox tests trainers
 
 .PHONY: help
@@ -54,7 +56,7 @@ demo: environment ## From a fresh clone to a finished distributed TrainJob
 	@echo; echo "== make up STACK=sandbox"
 	@$(IN_SANDBOX) $(TRAINYARD) up --stack sandbox
 	@echo; echo "== a TrainJob through the Kubeflow SDK (examples/digits)"
-	@$(IN_SANDBOX) python examples/digits/submit.py
+	@$(IN_SANDBOX) $(WITHOUT_PROXY) python examples/digits/submit.py
 	@echo; $(IN_SANDBOX) kubectl get trainjobs,jobsets,pods
 	@echo
 	@echo "The platform runs on. Use it:    $(TRAINYARD) sandbox exec -- kubectl get trainjobs"
@@ -127,10 +129,12 @@ stacks: environment ## The stacks that are delivered, as JSON; touched [SINCE=RE
 stack: ## Create a stack, and add to its file what Pulumi keeps there: STACK=name [SECRETS=provider]
 	@file="stacks/Pulumi.$${STACK:?Say which stack: make $@ STACK=name}.yaml"; \
 	[ -f "$$file" ] || { echo "$$file: there is no such file. Copy the stack file that is closest to your cluster" >&2; exit 2; }; \
+	if keys=$$(grep -oE '^(encryptionsalt|encryptedkey|secretsprovider):' "$$file" | xargs); then \
+	echo "$$file: already has Pulumi's keys ($$keys): its stack has been created, so go on with make preview. For a new stack, in another backend, remove these lines, and encrypt each of its secrets anew afterwards" >&2; exit 2; fi; \
 	new=$$(mktemp -d); trap 'rm -rf "$$new"' EXIT; \
 	printf 'name: %s\nruntime: python\n' "$$(sed -n 's/^name: //p' Pulumi.yaml)" > "$$new/Pulumi.yaml"; \
 	pulumi stack init "$$STACK" --cwd "$$new" $${SECRETS:+--secrets-provider "$$SECRETS"}; \
-	[ ! -f "$$new/Pulumi.$$STACK.yaml" ] || cat "$$new/Pulumi.$$STACK.yaml" >> "$$file"
+	[ ! -f "$$new/Pulumi.$$STACK.yaml" ] || { [ -z "$$(tail -c 1 "$$file")" ] || echo; cat "$$new/Pulumi.$$STACK.yaml"; } >> "$$file"
 
 .PHONY: preview
 preview: environment ## What make up would do, under the policies: STACK=name [OUTCOME=file] [VERBOSE=1]

@@ -23,12 +23,12 @@ grep '^name: trainyard$' "$folder/Pulumi.yaml" > /dev/null || exit 9
 """
 
 
-@pytest.fixture
-def clone(tmp_path: Path) -> Path:
+@pytest.fixture(params=["Makefile", "examples/site/Makefile"])
+def clone(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     (tmp_path / "stacks").mkdir()
     (tmp_path / "stacks" / "Pulumi.prod.yaml").write_text(FILE)
-    for name in ("Makefile", "Pulumi.yaml"):
-        (tmp_path / name).write_text((ROOT / name).read_text())
+    for name in (request.param, "Pulumi.yaml"):
+        (tmp_path / Path(name).name).write_text((ROOT / name).read_text())
     (tmp_path / "bin").mkdir()
     script = tmp_path / "bin" / "pulumi"
     script.write_text(PULUMI)
@@ -51,6 +51,32 @@ def test_a_stack_is_created_and_no_alias_of_its_file_is_expanded(clone: Path) ->
     assert file == f"{FILE}encryptionsalt: v1:abc\n"
     called = (clone / "called").read_text().split()
     assert (called[:3], called[-2:]) == (["stack", "init", "prod"], ["--secrets-provider", provider])
+
+
+def test_what_pulumi_keeps_in_a_file_without_a_last_newline_gets_lines_of_its_own(clone: Path) -> None:
+    file = clone / "stacks" / "Pulumi.prod.yaml"
+    file.write_text(FILE.rstrip("\n"))
+    assert make(clone, "STACK=prod", salt="v1:abc").returncode == 0
+    assert file.read_text() == f"{FILE}encryptionsalt: v1:abc\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "keys"),
+    [
+        ("encryptionsalt: v1:old\n", "encryptionsalt:"),
+        ("secretsprovider: awskms://a\nencryptedkey: b\n", "secretsprovider: encryptedkey:"),
+    ],
+)
+def test_a_file_with_the_keys_of_a_stack_gets_no_second_ones(clone: Path, lines: str, keys: str) -> None:
+    file = clone / "stacks" / "Pulumi.prod.yaml"
+    file.write_text(lines + FILE)
+    answer = make(clone, "STACK=prod", salt="v1:abc")
+    assert (answer.returncode, (clone / "called").exists(), file.read_text()) == (2, False, lines + FILE)
+    assert answer.stderr.splitlines()[0] == (
+        f"stacks/Pulumi.prod.yaml: already has Pulumi's keys ({keys}): its stack has been created, so go on "
+        "with make preview. For a new stack, in another backend, remove these lines, and encrypt each of its "
+        "secrets anew afterwards"
+    )
 
 
 def test_where_pulumi_keeps_nothing_in_the_file_it_stays_as_it_is(clone: Path) -> None:

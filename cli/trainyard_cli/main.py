@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
+from typer.main import get_command
 
 from trainyard_api import places
 from trainyard_api.errors import UserError
@@ -196,20 +197,35 @@ _PLUGIN: Final = "kubectl-trainyard"
 _COMPLETE: Final = "_TRAINYARD_COMPLETE"
 """The variable by which a shell asks for completions, under whichever name the command is called."""
 
+_COMPLETION_OPTIONS: Final = ("install_completion", "show_completion")
+"""What typer adds to the command."""
+
 
 def main() -> None:
     """Entry point of the command, also as a plugin of kubectl."""
-    name = "kubectl trainyard" if Path(sys.argv[0]).stem == _PLUGIN else None
-    _add_rules(next((word for word in sys.argv[1:] if not word.startswith("-")), ""))
+    called = Path(sys.argv[0]).stem
+    name = "kubectl trainyard" if called == _PLUGIN else None
+    command = get_command(app)
+    if called.startswith("kubectl"):
+        # Typer's script would complete kubectl itself; kubectl asks `complete_for_kubectl`.
+        command.params = [param for param in command.params if param.name not in _COMPLETION_OPTIONS]
+    first = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    _add_rules(first)
     try:
         try:
-            sys.exit(exit_code(lambda: app(prog_name=name, complete_var=_COMPLETE)))
+            if first == "sandbox" and sys.platform != "linux":  # elsewhere, it cannot even be imported
+                sys.exit(exit_code(_refuse_sandbox))
+            sys.exit(exit_code(lambda: command(prog_name=name, complete_var=_COMPLETE)))
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
         # Python flushes once more at its end, and would complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(on_demand.READER_GONE)
+
+
+def _refuse_sandbox() -> int:
+    raise UserError("trainyard sandbox needs Linux: run it in a virtual machine with Debian or Ubuntu")
 
 
 def _add_rules(command: str) -> None:
@@ -254,6 +270,12 @@ def exit_code(command: Callable[[], int]) -> int:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("trainyard_"):
             raise
+        if error.name in sys.stdlib_module_names:
+            print(
+                f"This command needs Linux or macOS: Python has no {error.name} here. On Windows, use WSL",
+                file=sys.stderr,
+            )
+            return UserError.exit_code
         print(
             f"The Python package {error.name.partition('.')[0]} is missing, which only some commands need: "
             "pip install 'trainyard[site,operator]'",

@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
-READER_GONE: Final = 128 + signal.SIGPIPE
+READER_GONE: Final = 128 + getattr(signal, "SIGPIPE", 13)  # Windows has none
 """The exit code where nobody reads the output any more, as shells report it of other programs."""
 _HEADING: Final = "Commands"
 _MARGINS: Final = 6

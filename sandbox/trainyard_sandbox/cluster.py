@@ -195,7 +195,8 @@ class Sandbox:
             progress: Shows what is done.
             nodes: How many nodes run pods; None keeps what it has, or makes one. 0: none does,
                 there are simulated ones instead; needs no root.
-            port: Loopback port of the API server; None keeps the last one or takes a free one.
+            port: Loopback port of the API server; None keeps the last one or takes a free one. One that
+                runs keeps its own.
             kubernetes: Its minor version (`1.36`); None keeps what it has, or takes the usual one.
             parts: Optional parts to add (`parts.PARTS`).
             from_source: Build what would come from upstream's releases.
@@ -212,11 +213,13 @@ class Sandbox:
             if not self.status().running:
                 preflight.require_shared(self.instance.dir)
         with locked(self.instance.lock, f"another command on the sandbox {self.instance.name!r}"):
-            self._refuse_other_kind(nodes, kubernetes)
+            self._refuse_other_kind(nodes, kubernetes, port)
             had = self.parts
             has = named({*had, *parts})
             kind: dict[str, Any] = {"kubernetes": kubernetes, "parts": has}
             if not self.status().running:
+                if nodes:
+                    preflight.require_isolation()
                 toolchain, store = build(
                     progress, control_plane_only=not nodes, from_source=from_source, **kind
                 )
@@ -257,7 +260,7 @@ class Sandbox:
     def _write_settings(self, settings: Mapping[str, Any]) -> None:
         write_private(self.instance.dir / "settings.json", json.dumps(settings).encode())
 
-    def _refuse_other_kind(self, nodes: int, kubernetes: str) -> None:
+    def _refuse_other_kind(self, nodes: int, kubernetes: str, port: int | None) -> None:
         settings = self._settings()
         if settings is None:
             return
@@ -266,6 +269,8 @@ class Sandbox:
             kind = f"--nodes {settings['nodes']}" if settings["nodes"] else "--control-plane-only"
         elif version != kubernetes:
             kind = f"--kubernetes {version}"
+        elif port not in (None, settings["port"]) and self.status().running:
+            kind = f"--port {settings['port']}"
         if kind:
             raise SandboxError(
                 f"The sandbox {self.instance.name!r} was brought up with {kind}: "
@@ -451,13 +456,14 @@ def build(
         The toolchain, and the images, which a control plane without nodes does not need.
 
     Raises:
-        SandboxError: Without root where pods are to run, without disk, or if something cannot be built or
-            is not what is meant.
+        SandboxError: Without root or packages where pods are to run, without disk, or if something cannot be
+            built or is not what is meant.
     """
     names = _tools(0 if control_plane_only else 1, kubernetes, parts)
     toolchain = Toolchain(names, from_source=from_source)
     if not control_plane_only:
         preflight.require_root()
+        preflight.require_installable()
     preflight.require_disk(compiles=False)
     # First, and not beside the images: whoever gets a wrong file should know it at once.
     toolchain.fetch(progress, () if control_plane_only else _images(parts).parts())
@@ -468,7 +474,7 @@ def build(
     preflight.require_packages(progress)
     with threads(1) as beside:
         ahead = beside.submit(_images(parts).build_ahead, progress)
-        toolchain.build(progress)
+        toolchain.build(progress, lambda: ahead.done() and ahead.exception() is not None)
         ahead.result()
     store = _images(parts).store(progress)
     progress.expect_nothing()

@@ -196,6 +196,27 @@ def enter_cgroup(name: str) -> None:
         (system / "cgroup.procs").write_text(str(os.getpid()))
 
 
+def refused() -> str | None:
+    """Why the kernel lets this process make no space; None if it does. Leaves nothing."""
+    # What it writes is of a namespace that ends with it.
+    forward = "echo 1 > /proc/sys/net/ipv4/ip_forward"
+    command = ["unshare", "--mount", "--net", "sh", "-c", forward]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None  # it comes with the Debian packages
+    if answer.returncode:
+        return answer.stderr.strip()
+    for hierarchy in _hierarchies():
+        group = hierarchy / f"trainyard-{os.getpid()}"
+        try:
+            group.mkdir()
+            group.rmdir()
+        except OSError as error:
+            return f"{group}: {error.strerror}"
+    return None
+
+
 def cgroup_processes(name: str) -> set[int]:
     """The processes in the control group `name` and the groups below it."""
     return {

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from trainyard_api import places
 
+from . import isolation
 from .commands import FETCHES, new_log, run_logged
 from .errors import SandboxError
 from .isolation import NODES_OWN
@@ -22,6 +23,8 @@ from .progress import Progress
 _GIB = 1 << 30
 _BYTES = 6 * _GIB
 _BYTES_TO_COMPILE = 30 * _GIB
+_NO_APT = 2
+"""The exit code of `install-packages` where somebody has to install them."""
 
 
 def require_port(port: int) -> None:
@@ -40,6 +43,16 @@ def require_root() -> None:
         raise SandboxError(
             "A node that runs pods needs root (namespaces, mounts, control groups): run this with sudo, "
             "or ask for `--control-plane-only`, where nodes are simulated and nothing runs in pods."
+        )
+
+
+def require_isolation() -> None:
+    """In many containers, root may do less than a node needs."""
+    if (why := isolation.refused()) is not None:
+        raise SandboxError(
+            "A node that runs pods needs namespaces, mounts and control groups, which root cannot have here "
+            f"({why}). In a container: give it these rights (docker run --privileged), or ask for "
+            "`--control-plane-only`, where nodes are simulated and nothing runs in pods."
         )
 
 
@@ -67,6 +80,11 @@ def require_disk(*, compiles: bool) -> None:
         )
 
 
+def require_installable() -> None:
+    """Whatever Debian packages are missing, apt-get has to install them."""
+    _missing(places.shipped("sandbox/install-packages"))
+
+
 def require_packages(progress: Progress) -> None:
     """Install the missing Debian packages, after saying which."""
     script = places.shipped("sandbox/install-packages")
@@ -81,6 +99,8 @@ def require_packages(progress: Progress) -> None:
 
 def _missing(script: Path) -> str | None:
     answer = subprocess.run([script, "--check"], capture_output=True, text=True, check=False)
+    if answer.returncode == _NO_APT:
+        raise SandboxError(answer.stderr.strip())
     return answer.stdout.strip() if answer.returncode else None
 
 

@@ -13,7 +13,7 @@ import secrets
 import shlex
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,18 +68,31 @@ def environment(
     }
 
 
+def inherited() -> dict[str, str]:
+    """This process's environment, without a passphrase: Pulumi would prefer it to the sandbox's own."""
+    return {name: value for name, value in os.environ.items() if name != "PULUMI_CONFIG_PASSPHRASE"}
+
+
 def prepare(instance: Instance, toolchain: Toolchain, kubernetes: str, parts: Collection[str]) -> None:
     """Make everything once; keeps what exists."""
-    # The folder of charts and CRDs in stacks/Pulumi.sandbox.yaml.
-    artifacts = instance.dir.parent / "artifacts"
-    with suppress(FileExistsError):  # made by another sandbox of this site
-        artifacts.symlink_to(artifacts_dir())
+    _link_artifacts(instance)
     _write_commands(instance, toolchain.binary("pulumi"))
     _keep_no_debug_log(instance.dir / "pulumi" / "home" / "logs")
     passphrase = instance.dir / "pulumi" / "passphrase"
     if not passphrase.exists():
         write_private(passphrase, secrets.token_urlsafe(32).encode())
         _create_stack(instance, toolchain, environment(instance, kubernetes, parts))
+
+
+def _link_artifacts(instance: Instance) -> None:
+    """Have the folder of charts and CRDs in stacks/Pulumi.sandbox.yaml lead to this cache.
+
+    All sandboxes of a site share the link, so it is replaced at once.
+    """
+    link, new = instance.dir.parent / "artifacts", instance.dir / "artifacts"
+    new.unlink(missing_ok=True)
+    new.symlink_to(artifacts_dir())
+    new.replace(link)
 
 
 def _write_commands(instance: Instance, pulumi: Path) -> None:
@@ -128,7 +141,7 @@ def _create_stack(
         [str(toolchain.binary("pulumi")), "stack", "init", stack, "--non-interactive", "--cwd", str(folder)],
         new_log(f"pulumi-{instance.id}"),
         f"create the Pulumi stack {stack!r}",
-        env={**os.environ, **variables},
+        env={**inherited(), **variables},
     )
 
 

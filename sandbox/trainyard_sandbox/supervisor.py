@@ -163,6 +163,7 @@ class Supervisor:
 
         Raises:
             SandboxError: If the port is taken or the kernel refuses a namespace.
+            OSError: If it refuses a control group or a setting.
         """
         isolation.become_subreaper()
         if not self._plan.spaces:
@@ -351,7 +352,7 @@ def main() -> int:
     supervisor = Supervisor(Plan.read(Path(sys.argv[1])))
     try:
         listener = supervisor.isolate()
-    except SandboxError as error:
+    except (SandboxError, OSError) as error:
         supervisor.fail(str(error))
         return 2
     asyncio.run(supervisor.run(listener))

@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -260,8 +260,12 @@ class Toolchain:
                     progress.expect([replace(plan, compiled=[*plan.compiled, tool.name]).part(tool)])
             self._look(self.tools)
 
-    def build(self, progress: Progress) -> None:
+    def build(self, progress: Progress, stop: Callable[[], bool] = lambda: False) -> None:
         """Take what is missing from a release or a bundle, and build the rest, two at a time.
+
+        Args:
+            progress: Shows what is done.
+            stop: Whether to build no further one; then some are still missing.
 
         Raises:
             SandboxError: If there is no Go, or a build fails: with the last lines of its log; or as `fetch`.
@@ -275,7 +279,7 @@ class Toolchain:
                 bundle.take(path, progress)
             self._look(self.tools)
             if missing := self.missing():
-                self._build(missing, progress)
+                self._build(missing, progress, stop)
 
     def _decide(self) -> Plan:
         """Where each tool comes from: asks the bundle and upstream, and changes nothing."""
@@ -315,13 +319,13 @@ class Toolchain:
     def _lacking(self, paths: Iterable[str]) -> list[str]:
         return [path for path in paths if not (cache_dir() / path).exists()]
 
-    def _build(self, missing: list[Tool], progress: Progress) -> None:
+    def _build(self, missing: list[Tool], progress: Progress, stop: Callable[[], bool]) -> None:
         go = _Go.find(progress)
         failed = threading.Event()
         compiled = {tool.name for tool in missing if self._lacks_binaries(tool)}
 
         def make(tool: Tool) -> None:
-            if failed.is_set():
+            if failed.is_set() or stop():
                 return
             try:
                 log = new_log(tool.name)
@@ -338,7 +342,8 @@ class Toolchain:
             for future in [pool.submit(make, tool) for tool in missing]:
                 future.result()
         self._look(missing)
-        go.clean()
+        if not stop():
+            go.clean()
 
     def _look(self, tools: Iterable[Tool]) -> None:
         self._found |= {tool.name: self._look_up(tool) for tool in tools}

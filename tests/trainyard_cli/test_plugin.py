@@ -8,6 +8,7 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
@@ -49,6 +50,18 @@ def test_an_unknown_command_is_told_the_nearest_there_too() -> None:
     assert answer.returncode == 2
     assert "Usage: kubectl trainyard [OPTIONS]" in answer.stderr
     assert "Did you mean" in answer.stderr
+
+
+@pytest.mark.parametrize("option", ["--install-completion", "--show-completion"])
+def test_under_that_name_it_offers_no_script_which_would_complete_kubectl_itself(
+    option: str, tmp_path: Path
+) -> None:
+    shell = {"HOME": str(tmp_path), "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    answer = called_as("kubectl-trainyard", option, "bash", **shell)
+    assert (answer.returncode, f"No such option: {option}" in answer.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+    assert called_as("kubectl_complete-trainyard", option).stdout.split() == []
+    assert option in called_as("trainyard", "--help").stdout
 
 
 def test_kubectl_gets_completions_one_a_line() -> None:

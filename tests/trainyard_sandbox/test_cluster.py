@@ -5,6 +5,8 @@ import os
 import socket
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -81,13 +83,42 @@ def test_images_are_made_of_the_binaries_that_the_same_command_has_built(
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setenv(releases.VARIABLE, releases.NONE)
     monkeypatch.setattr(toolchain._Go, "find", lambda progress: Go())
-    for check in ("require_root", "require_disk", "require_packages"):
+    for check in ("require_root", "require_installable", "require_disk", "require_packages"):
         monkeypatch.setattr(preflight, check, lambda *_, **__: None)
     monkeypatch.setattr(Images, "build_ahead", lambda images, progress: None)
     monkeypatch.setattr(Images, "store", lambda images, progress: images.toolchain.binary("pause"))
     found: Any
     _, found = cluster.build(Progress())
     assert found == tmp_path / "bin" / "pause" / toolchain.tools()["pause"].key() / "pause"
+
+
+def test_no_further_tool_is_built_once_an_image_could_not_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setenv(releases.VARIABLE, releases.NONE)
+    for check in ("require_root", "require_installable", "require_disk", "require_packages"):
+        monkeypatch.setattr(preflight, check, lambda *_, **__: None)
+    failed = threading.Event()
+    begun: list[Tool] = []
+
+    class Waits(Go):
+        def build(self, tool: Tool, target: Path) -> None:
+            begun.append(tool)
+            failed.wait(20)
+            time.sleep(0.2)  # until the future has the error too
+            super().build(tool, target)
+
+    def build_ahead(images: Images, progress: Progress) -> None:
+        failed.set()
+        raise SandboxError("Could not make the base python.")
+
+    monkeypatch.setattr(toolchain._Go, "find", lambda progress: Waits())
+    monkeypatch.setattr(Images, "build_ahead", build_ahead)
+    with pytest.raises(SandboxError, match=r"^Could not make the base python\.$"):
+        cluster.build(Progress())
+    assert len(begun) <= 2
 
 
 def test_without_root_it_says_so_offers_the_control_plane_and_leaves_nothing(
@@ -221,6 +252,21 @@ def test_a_sandbox_keeps_its_version_of_kubernetes(sandbox: Sandbox) -> None:
     (sandbox.instance.dir / "settings.json").write_text(json.dumps(settings))
     with pytest.raises(SandboxError, match=r"was brought up with --kubernetes 1\.36: take it down first"):
         sandbox.up(Progress(), nodes=0, kubernetes="1.34")
+
+
+def test_a_sandbox_that_runs_keeps_its_port(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    sandbox.instance.dir.mkdir(parents=True)
+    (sandbox.instance.dir / "settings.json").write_text(json.dumps({"port": 6443, "nodes": 0}))
+    steps: list[str] = []
+    monkeypatch.setattr(Sandbox, "status", lambda sandbox: Status(True, True, {}, None, None))
+    monkeypatch.setattr(cluster, "build", lambda *_, **__: steps.append("build"))
+    monkeypatch.setattr(toolchain.Toolchain, "build", lambda *_: None)
+    monkeypatch.setattr(Sandbox, "_repair", lambda *_: steps.append("repair"))
+    with pytest.raises(SandboxError, match="was brought up with --port 6443: take it down first"):
+        sandbox.up(Progress(), port=7443)
+    assert steps == []
+    sandbox.up(Progress(), port=6443)
+    assert "repair" in steps
 
 
 @pytest.mark.parametrize(

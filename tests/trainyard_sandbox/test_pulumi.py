@@ -2,6 +2,8 @@
 
 import subprocess
 from collections.abc import Collection
+from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -44,6 +46,40 @@ def test_a_stack_file_that_cannot_be_read_is_named_with_the_way_out(tmp_path, te
     with pytest.raises(SandboxError) as refused:
         copy(Instance("a", tmp_path), "1.35")
     assert str(refused.value) == f"{file} cannot be read ({error}): trainyard verify says what is wrong."
+
+
+def test_its_stack_is_created_with_its_own_passphrase_whatever_another_stack_needs(
+    tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "of another stack")
+    instance = Instance("a", tmp_path)
+    instance.dir.mkdir(parents=True)
+    (tmp_path / "Pulumi.yaml").write_text("name: trainyard\n")
+    engine = tmp_path / "pulumi"
+    engine.write_text(f"#!/bin/sh\nenv > {tmp_path}/environment\n")
+    engine.chmod(0o755)
+
+    class Tools:
+        def binary(self, name: str) -> Path:
+            return engine
+
+    tools: Any = Tools()
+    pulumi.prepare(instance, tools, "1.35", PARTS)
+    lines = (tmp_path / "environment").read_text().splitlines()
+    assert [line for line in lines if line.startswith("PULUMI_CONFIG_PASSPHRASE")] == [
+        f"PULUMI_CONFIG_PASSPHRASE_FILE={instance.dir}/pulumi/passphrase"
+    ]
+
+
+def test_its_charts_are_those_of_the_cache_that_is_used_now(tmp_path, monkeypatch) -> None:
+    instance = Instance("a", tmp_path)
+    instance.dir.mkdir(parents=True)
+    for name in ("old", "new", "new"):
+        monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path / name))
+        pulumi._link_artifacts(instance)
+        assert (instance.dir.parent / "artifacts").readlink() == tmp_path / name / "artifacts"
+    assert list(instance.dir.iterdir()) == []
 
 
 def test_a_stack_file_that_names_no_kubernetes_stays_as_it_is(tmp_path) -> None:

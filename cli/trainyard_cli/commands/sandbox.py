@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from trainyard_sandbox import bundle_writer, cluster, parts
+from trainyard_sandbox import bundle_writer, cluster, parts, pulumi
 from trainyard_sandbox.bundle import VARIABLE
 from trainyard_sandbox.cluster import Sandbox
 from trainyard_sandbox.errors import SandboxError
@@ -229,7 +229,7 @@ def execute(
 
     Example: trainyard sandbox exec --user ada --namespace team-a -- kubectl get trainjobs
     """
-    environment = {**os.environ, **Sandbox(Instance(name)).environment(user, namespace, site=stack)}
+    environment = {**pulumi.inherited(), **Sandbox(Instance(name)).environment(user, namespace, site=stack)}
     try:
         os.execvpe(command[0], command, environment)  # noqa: S606 (this is what exec is for)
     except FileNotFoundError:

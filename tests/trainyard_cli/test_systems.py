@@ -1,0 +1,43 @@
+"""What only Linux has, the command does without, or it says so."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.answers import answered
+from trainyard_cli import main
+
+
+@pytest.mark.parametrize("platform", ["darwin", "win32"])
+def test_elsewhere_the_sandbox_says_that_it_needs_linux(
+    platform: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(sys, "argv", ["trainyard", "sandbox", "up"])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert (ended.value.code, capsys.readouterr().err) == (
+        2,
+        "trainyard sandbox needs Linux: run it in a virtual machine with Debian or Ubuntu\n",
+    )
+
+
+def test_without_the_signals_of_unix_the_command_starts() -> None:
+    script = (
+        "import signal, sys; del signal.SIGPIPE, signal.SIGHUP; sys.argv = ['trainyard', '--version']; "
+        "from trainyard_cli import interrupts, main; main.main()"
+    )
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (answer.returncode, answer.stderr, answer.stdout[:10]) == (0, "", "trainyard ")
+
+
+def test_a_module_that_only_unix_has_is_not_called_a_package_to_install() -> None:
+    def command() -> int:
+        raise ModuleNotFoundError("No module named 'termios'", name="termios")
+
+    assert answered(command) == (
+        2,
+        "",
+        "This command needs Linux or macOS: Python has no termios here. On Windows, use WSL\n",
+    )
