@@ -41,7 +41,8 @@ class Settings:
     max_grad_norm: float = _set(1.0, "where gradients are clipped", 0, 10**6)
     gradient_checkpointing: bool = _set(True, "compute activations twice, to hold fewer of them")
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = _set(
-        "float32", "of the weights in memory; auto: as they are stored"
+        "float32",
+        "of the weights in memory; auto: as they are stored. Only an adapter alone needs no float32",
     )
     seed: int = _set(42, "of everything random", 0, 2**32 - 1)
     logging_steps: int = _set(10, "steps between two lines of progress", 1, 10**9)
