@@ -29,29 +29,44 @@ _FREE = frozenset(
     )
 )
 """Settings that may differ when a training goes on."""
+_PROCESSES = "processes"
 _BLOCK, _BLOCKS = 2**20, 1024
 """Of a folder with more bytes than these, as many are read, evenly spread over its files."""
 
 
-def resumable(settings: Settings) -> Path | None:
+def resumable(settings: Settings, processes: int) -> Path | None:
     """The newest whole checkpoint of this training in its output folder; None: it starts, which is noted.
+
+    Args:
+        settings: What to train, and how.
+        processes: How many train: a step of more of them has more examples, and an epoch fewer steps.
 
     Raises:
         InvalidArgument: The folder holds checkpoints of another training.
     """
     folder = Path(settings.output_dir)
-    training = _training(settings)
+    training = {**_training(settings), _PROCESSES: processes}
     checkpoint = last(folder)
     if checkpoint is None:
         _note(folder, training)
         return None
     noted = _noted(folder)
-    if noted == training:
+    # Files of earlier versions say nothing of processes.
+    known = {_PROCESSES: processes, **noted}
+    differing = sorted(name for name in {*known, *training} if known.get(name) != training.get(name))
+    if not differing:
+        _note(folder, training)
         return checkpoint
-    differing = sorted(name for name in {*noted, *training} if noted.get(name) != training.get(name))
-    of = f"training: other {', '.join(differing)}" if noted else f"training: {TRAINING} is missing"
+    of = f"another training: other {', '.join(differing)}"
+    if not noted:
+        of = f"another training: {TRAINING} is missing"
+    elif differing == [_PROCESSES]:
+        of = (
+            f"a training with {known[_PROCESSES]} processes, and this one has {processes}: "
+            "it goes on with as many nodes and GPUs as it had"
+        )
     raise InvalidArgument(
-        f"output_dir={folder}: it holds checkpoints of another {of}. "
+        f"output_dir={folder}: it holds checkpoints of {of}. "
         "Name another folder, or remove its checkpoint-* to start anew"
     )
 

@@ -73,7 +73,7 @@ def run(settings: Settings) -> None:
     folder = Path(settings.output_dir)
     _log.info("%s, process %s of %s", settings.method, config.process_index + 1, config.world_size)
     check_shared(folder)
-    checkpoint = agreed(lambda: checkpoints.resumable(settings))
+    checkpoint = agreed(lambda: checkpoints.resumable(settings, config.world_size))
     if config.device.type == "cuda":
         size = torch.cuda.get_device_properties(config.device).total_memory
         memory.check(weights.tensors(Path(settings.model)), settings, size, 1, "the GPU")
