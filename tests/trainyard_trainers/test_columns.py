@@ -47,6 +47,18 @@ def test_an_empty_one_is_told() -> None:
         columns.check(Sft(), ["text"], None)
 
 
+def test_a_step_of_grpo_needs_prompts() -> None:
+    settings = Grpo(reward=("a:b",), gradient_accumulation_steps=8)
+    columns.check_prompts(settings, rows=64, processes=8)
+    with pytest.raises(InvalidDataset) as caught:
+        columns.check_prompts(settings, rows=63, processes=8)
+    assert str(caught.value) == (
+        "InvalidDataset: /workspace/dataset: a step needs 64 prompts, and split train has 63: lower "
+        "per_device_train_batch_size or gradient_accumulation_steps, ask for fewer nodes or GPUs, "
+        "or add prompts"
+    )
+
+
 def test_messages_need_a_template_of_the_model_or_of_the_job(tmp_path: Path) -> None:
     def check(folder: Path, template: str = "") -> None:
         settings = Sft(model=str(folder), chat_template_path=template)

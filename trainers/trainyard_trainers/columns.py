@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .failures import InvalidArgument, InvalidDataset
-from .settings import Settings
+from .settings import Grpo, Settings
 
 
 def check(settings: Settings, columns: Sequence[str], first: Mapping[str, Any] | None) -> None:
@@ -36,6 +36,26 @@ def check(settings: Settings, columns: Sequence[str], first: Mapping[str, Any] |
         raise InvalidDataset(
             f"{settings.dataset}: {fitting[0][0]} holds messages, and {settings.model} has no chat template: "
             "name a file with one as chat_template_path"
+        )
+
+
+def check_prompts(settings: Grpo, rows: int, processes: int) -> None:
+    """Refuse a dataset with fewer prompts than a step needs: TRL would leave out all of them.
+
+    Args:
+        settings: The method's, with the dataset's folder.
+        rows: How many the dataset has.
+        processes: How many train.
+
+    Raises:
+        InvalidDataset: It has too few.
+    """
+    prompts = settings.completions(processes) // settings.num_generations
+    if rows < prompts:
+        raise InvalidDataset(
+            f"{settings.dataset}: a step needs {prompts} prompts, and split {settings.dataset_train_split} "
+            f"has {rows}: lower per_device_train_batch_size or gradient_accumulation_steps, ask for fewer "
+            "nodes or GPUs, or add prompts"
         )
 
 

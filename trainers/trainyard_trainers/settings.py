@@ -100,6 +100,14 @@ class Grpo(Settings):
         0.0, "how near to the model that it starts from it stays; 0: that one is not held", 0, 10**6
     )
 
+    def completions(self, processes: int) -> int:
+        """How many a step needs.
+
+        Args:
+            processes: How many train.
+        """
+        return self.per_device_train_batch_size * self.gradient_accumulation_steps * processes
+
 
 METHODS: dict[str, type[Settings]] = {kind.method: kind for kind in (Sft, Dpo, Grpo)}
 """The methods, by the word that chooses them."""

@@ -19,7 +19,7 @@ import trl
 from peft import LoraConfig, PeftModel
 
 from . import arguments, checkpoints, columns, data, memory, rewards, weights
-from .failures import Failure, InvalidArgument, Unshared
+from .failures import Failure, InvalidArgument, InvalidDataset, Unshared
 from .settings import Dpo, Grpo, Settings, Sft
 
 KINDS: Mapping[type[Settings], tuple[Any, Any]] = {
@@ -82,6 +82,10 @@ def run(settings: Settings) -> None:
         trainer.remove_callback(transformers.PrinterCallback)
     _log.info("resumes from %s", checkpoint) if checkpoint else _log.info("starts")
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    if trainer.state.global_step == 0:
+        raise InvalidDataset(
+            f"{settings.dataset}: not one step was trained, for it has no rows of use for one"
+        )
     save(trainer, settings)
     if dist.is_initialized():
         dist.barrier()  # no process has trained until the result is written
@@ -102,8 +106,7 @@ def configuration(settings: Settings) -> Any:
     has_gpu = torch.cuda.is_available()
     if isinstance(settings, Grpo):
         values["reward_weights"] = list(settings.reward_weights) or None
-        batch = settings.per_device_train_batch_size * settings.gradient_accumulation_steps
-        batch *= int(os.environ.get("WORLD_SIZE", "1"))
+        batch = settings.completions(int(os.environ.get("WORLD_SIZE", "1")))
         if batch % settings.num_generations:
             raise InvalidArgument(
                 f"num_generations={settings.num_generations}: has to divide the {batch} completions of a "
@@ -123,7 +126,14 @@ def configuration(settings: Settings) -> Any:
 
 
 def make_trainer(settings: Settings, config: Any) -> Any:
-    """TRL's trainer."""
+    """TRL's trainer.
+
+    Raises:
+        Failure: What it cannot train on.
+    """
+    rows = data.load(settings)
+    if isinstance(settings, Grpo):
+        columns.check_prompts(settings, len(rows), config.world_size)
     tokenizer = transformers.AutoTokenizer.from_pretrained(settings.model)
     tokenizer.chat_template = columns.template(settings) or tokenizer.chat_template
     if tokenizer.pad_token is None:
@@ -148,7 +158,7 @@ def make_trainer(settings: Settings, config: Any) -> Any:
     return kind(
         settings.model,
         args=config,
-        train_dataset=data.load(settings),
+        train_dataset=rows,
         processing_class=tokenizer,
         peft_config=lora,
         **more,
