@@ -119,7 +119,7 @@ def test_a_function_of_the_jobs_own_rewards(platform: Cluster) -> None:
             "mistaken",
             "dataset=/tmp/tiny/grpo",
             42,
-            "InvalidDataset: /tmp/tiny/grpo: sft needs the column messages or prompt and completion or text; "
+            "InvalidDataset: /tmp/tiny/grpo: sft needs the columns prompt and completion or messages or text; "
             "it has prompt",
         ),
         (

@@ -31,7 +31,7 @@ def test_it_has_the_columns_that_the_method_needs(settings: Settings, first: dic
 @pytest.mark.parametrize(
     ("settings", "needs"),
     [
-        (Sft(), "sft needs the column messages or prompt and completion or text"),
+        (Sft(), "sft needs the columns prompt and completion or messages or text"),
         (Dpo(), "dpo needs the columns chosen and rejected"),
         (Grpo(reward=("a:b",)), "grpo needs the column prompt"),
     ],
@@ -40,6 +40,21 @@ def test_what_it_lacks_is_told_with_what_it_has(settings: Settings, needs: str) 
     with pytest.raises(InvalidDataset) as caught:
         columns.check(settings, ["output", "instruction"], {"instruction": "a", "output": "b"})
     assert str(caught.value) == f"InvalidDataset: /workspace/dataset: {needs}; it has instruction, output"
+
+
+@pytest.mark.parametrize(
+    ("settings", "has", "kept"),
+    [
+        (Sft(), ["id", "messages", "prompt"], ["messages"]),
+        (Sft(), ["prompt", "text", "input_ids"], ["text"]),
+        (Sft(), ["tools", "messages", "prompt", "completion"], ["tools", "prompt", "completion"]),
+        (Sft(), ["messages", "chat_template_kwargs", "text"], ["messages", "chat_template_kwargs"]),
+        (Dpo(), ["prompt", "chosen", "rejected", "id"], ["prompt", "chosen", "rejected", "id"]),
+        (Grpo(reward=("a:b",)), ["prompt", "answer"], ["prompt", "answer"]),
+    ],
+)
+def test_sft_keeps_what_it_trains_on_alone(settings: Settings, has: list[str], kept: list[str]) -> None:
+    assert columns.kept(settings, has) == kept
 
 
 def test_an_empty_one_is_told() -> None:

@@ -20,7 +20,7 @@ class Settings:
 
     method: ClassVar[str]
     columns: ClassVar[tuple[tuple[str, ...], ...]]
-    """Columns of a dataset: those of one of these are needed."""
+    """Columns of a dataset: those of one of these are needed, and the first that it has are trained on."""
 
     model: str = _set("/workspace/model", "folder of the model and its tokenizer")
     dataset: str = _set("/workspace/dataset", "folder of the dataset: Parquet, JSON, JSON Lines or CSV")
@@ -63,7 +63,7 @@ class Sft(Settings):
     """Supervised fine-tuning."""
 
     method = "sft"
-    columns = (("messages",), ("prompt", "completion"), ("text",))
+    columns = (("prompt", "completion"), ("messages",), ("text",))
 
     max_length: int = _set(1024, "tokens of an example; what is longer is cut", 1, 10**8)
     packing: bool = _set(False, "put several examples into one sequence")
