@@ -55,6 +55,25 @@ def test_one_that_was_being_written_is_left_aside(
     assert f"{tmp_path}/checkpoint-20 is left aside: " in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("state", "is_finished"),
+    [
+        ({"global_step": 60, "max_steps": 60}, True),
+        ({"global_step": 61, "max_steps": 60}, True),
+        ({"global_step": 50, "max_steps": 60}, False),
+        ({"global_step": 60, "max_steps": 0}, False),
+        ({"global_step": 60}, False),
+    ],
+    ids=["at its end", "behind it", "before it", "without steps", "unknown"],
+)
+def test_a_training_is_finished_at_its_last_step(
+    tmp_path: Path, state: dict[str, int], is_finished: bool
+) -> None:
+    path = checkpoint(tmp_path, 60)
+    (path / "trainer_state.json").write_text(json.dumps(state))
+    assert checkpoints.is_finished(path) == is_finished
+
+
 def fetch(folder: Path) -> Sft:
     """A training whose model and dataset initializers have just put in place."""
     folder.mkdir(exist_ok=True)

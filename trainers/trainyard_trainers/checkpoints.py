@@ -138,6 +138,13 @@ def last(folder: Path) -> Path | None:
     return None
 
 
+def is_finished(path: Path) -> bool:
+    """Whether a whole checkpoint is that of the last step."""
+    state = _state(path)
+    last_step = state.get("max_steps")
+    return isinstance(last_step, int) and 0 < last_step <= state["global_step"]
+
+
 def _newest_first(folder: Path) -> Iterator[Path]:
     if not folder.is_dir():
         return
@@ -156,11 +163,12 @@ def _problem(path: Path) -> str:
     return ""
 
 
-def _state(path: Path) -> None:
+def _state(path: Path) -> Mapping[str, Any]:
     # It is written last.
     state = json.loads((path / "trainer_state.json").read_text())
     if not isinstance(state, dict) or not isinstance(state.get("global_step"), int):
         raise ValueError("trainer_state.json is cut off")
+    return state
 
 
 def _weights(path: Path) -> None:

@@ -80,15 +80,29 @@ def run(settings: Settings) -> None:
     trainer = make_trainer(settings, config)
     if not trainer.is_world_process_zero():
         trainer.remove_callback(transformers.PrinterCallback)
+    train(trainer, settings, checkpoint)
+    save(trainer, settings)
+    if dist.is_initialized():
+        dist.barrier()  # no process has trained until the result is written
+
+
+def train(trainer: Any, settings: Settings, checkpoint: Path | None) -> None:
+    """Train on from a checkpoint, or from the start if there is none.
+
+    Raises:
+        InvalidDataset: It is of no use for even one step.
+    """
+    if checkpoint and checkpoints.is_finished(checkpoint):
+        # transformers looks for the end behind a step: within an epoch it would take one too many.
+        _log.info("finished with %s", checkpoint)
+        trainer._load_from_checkpoint(str(checkpoint))  # noqa: SLF001 - nothing public only loads
+        return
     _log.info("resumes from %s", checkpoint) if checkpoint else _log.info("starts")
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     if trainer.state.global_step == 0:
         raise InvalidDataset(
             f"{settings.dataset}: not one step was trained, for it has no rows of use for one"
         )
-    save(trainer, settings)
-    if dist.is_initialized():
-        dist.barrier()  # no process has trained until the result is written
 
 
 def configuration(settings: Settings) -> Any:
