@@ -1,6 +1,7 @@
 """The last whole checkpoint of a training, whatever a killed pod or another training has left behind it."""
 
 import dataclasses
+import itertools
 import json
 import os
 import zipfile
@@ -20,8 +21,9 @@ def checkpoint(folder: Path, step: int) -> Path:
     path = folder / f"checkpoint-{step}"
     path.mkdir(parents=True)
     (path / "adapter_model.safetensors").write_bytes(safetensors({"a.weight": (4, 4)}))
-    with zipfile.ZipFile(path / "optimizer.pt", "w") as archive:
-        archive.writestr("data", bytes(100))
+    for name in ("optimizer.pt", "scheduler.pt", "rng_state_0.pth", "rng_state_1.pth"):
+        with zipfile.ZipFile(path / name, "w") as archive:
+            archive.writestr("data", bytes(100))
     (path / "trainer_state.json").write_text(f'{{"global_step": {step}}}')
     return path
 
@@ -39,8 +41,17 @@ def test_there_may_be_none(tmp_path: Path) -> None:
     assert checkpoints.last(tmp_path / "output") is None
 
 
-@pytest.mark.parametrize("name", ["adapter_model.safetensors", "optimizer.pt", "trainer_state.json"])
-@pytest.mark.parametrize("left", ["nothing", "a part", "all but the end"])
+@pytest.mark.parametrize(
+    ("name", "left"),
+    [
+        *itertools.product(
+            ("adapter_model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json"),
+            ("nothing", "a part", "all but the end"),
+        ),
+        # Without random numbers of a process transformers goes on.
+        *itertools.product(("rng_state_1.pth",), ("an empty file", "a part", "all but the end")),
+    ],
+)
 def test_one_that_was_being_written_is_left_aside(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, left: str
 ) -> None:
@@ -50,7 +61,8 @@ def test_one_that_was_being_written_is_left_aside(
     if left == "nothing":
         file.unlink()
     else:
-        file.write_bytes(content[: len(content) // 2 if left == "a part" else -1])
+        ends = {"an empty file": 0, "a part": len(content) // 2, "all but the end": -1}
+        file.write_bytes(content[: ends[left]])
     assert checkpoints.last(tmp_path) == tmp_path / "checkpoint-10"
     assert f"{tmp_path}/checkpoint-20 is left aside: " in caplog.text
 

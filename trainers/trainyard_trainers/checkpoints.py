@@ -154,7 +154,7 @@ def _newest_first(folder: Path) -> Iterator[Path]:
 
 def _problem(path: Path) -> str:
     """Why a checkpoint can't be resumed from; empty if it can."""
-    checks: tuple[Callable[[Path], object], ...] = (_state, _weights, _optimizer)
+    checks: tuple[Callable[[Path], object], ...] = (_state, _weights, _archives)
     for check in checks:
         try:
             check(path)
@@ -179,7 +179,10 @@ def _weights(path: Path) -> None:
         weights.of_file(file)
 
 
-def _optimizer(path: Path) -> None:
-    # The directory of this archive is at its end.
-    if not zipfile.is_zipfile(path / "optimizer.pt"):
-        raise ValueError("optimizer.pt is cut off")
+def _archives(path: Path) -> None:
+    # Without one of the first two, transformers takes neither. Each process writes its random numbers.
+    random = sorted(path.glob("rng_state*.pth"))
+    for file in (path / "optimizer.pt", path / "scheduler.pt", *random):
+        # The directory of such an archive is at its end.
+        if not zipfile.is_zipfile(file):
+            raise ValueError(f"{file.name} is cut off")
