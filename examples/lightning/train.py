@@ -6,6 +6,7 @@ it. EPOCHS is 10 unless set.
 
 import os
 import socket
+import tempfile
 
 import lightning
 import torch
@@ -62,6 +63,8 @@ trainer = lightning.Trainer(
     enable_progress_bar=False,
     enable_model_summary=False,
 )
+# Lightning moves each checkpoint from a file of this folder, which is atomic only within a volume.
+tempfile.tempdir = os.environ["CHECKPOINT_DIR"]
 model = Regression()
 trainer.fit(model, torch.utils.data.DataLoader(rows, batch_size=32, shuffle=True), ckpt_path="last")
 weights = sum(weight.abs().sum().item() for weight in model.parameters())

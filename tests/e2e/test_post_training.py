@@ -119,8 +119,8 @@ def test_a_function_of_the_jobs_own_rewards(platform: Cluster) -> None:
             "mistaken",
             "dataset=/tmp/tiny/grpo",
             42,
-            "InvalidDataset: /tmp/tiny/grpo: sft needs the column messages or prompt and completion or text; "
-            "it has prompt",
+            "InvalidDataset: /tmp/tiny/grpo: sft needs the columns prompt and completion or messages or "
+            "text; it has prompt",
         ),
         (
             "mistargeted",

@@ -50,6 +50,20 @@ def test_rewards_have_weights() -> None:
         (["sft", "max_steps=0"], "max_steps and num_train_epochs: there is nothing to train"),
         (["sft", "merge_adapter=true"], "merge_adapter=true: only with use_peft=true is there an adapter"),
         (["sft", "lora_target_modules="], "lora_target_modules: name some, or all-linear"),
+        *(
+            (
+                ["sft", f"dtype={dtype}"],
+                f"dtype={dtype}: use_peft=false trains weights in place, and only float32 is exact enough. "
+                "Leave out dtype (a GPU that can compute in bfloat16 does so anyway), or set use_peft=true",
+            )
+            for dtype in ("bfloat16", "float16", "auto")
+        ),
+        (
+            ["dpo", "dtype=bfloat16", "use_peft=true", "lora_modules_to_save=lm_head"],
+            "dtype=bfloat16: lora_modules_to_save trains weights in place, and only float32 is exact enough. "
+            "Leave out dtype (a GPU that can compute in bfloat16 does so anyway), or leave out "
+            "lora_modules_to_save",
+        ),
         (
             ["grpo"],
             "reward: grpo needs one, such as reward=/workspace/dataset/rewards.py:FUNCTION",

@@ -31,7 +31,7 @@ def test_it_has_the_columns_that_the_method_needs(settings: Settings, first: dic
 @pytest.mark.parametrize(
     ("settings", "needs"),
     [
-        (Sft(), "sft needs the column messages or prompt and completion or text"),
+        (Sft(), "sft needs the columns prompt and completion or messages or text"),
         (Dpo(), "dpo needs the columns chosen and rejected"),
         (Grpo(reward=("a:b",)), "grpo needs the column prompt"),
     ],
@@ -42,9 +42,36 @@ def test_what_it_lacks_is_told_with_what_it_has(settings: Settings, needs: str) 
     assert str(caught.value) == f"InvalidDataset: /workspace/dataset: {needs}; it has instruction, output"
 
 
+@pytest.mark.parametrize(
+    ("settings", "has", "kept"),
+    [
+        (Sft(), ["id", "messages", "prompt"], ["messages"]),
+        (Sft(), ["prompt", "text", "input_ids"], ["text"]),
+        (Sft(), ["tools", "messages", "prompt", "completion"], ["tools", "prompt", "completion"]),
+        (Sft(), ["messages", "chat_template_kwargs", "text"], ["messages", "chat_template_kwargs"]),
+        (Dpo(), ["prompt", "chosen", "rejected", "id"], ["prompt", "chosen", "rejected", "id"]),
+        (Grpo(reward=("a:b",)), ["prompt", "answer"], ["prompt", "answer"]),
+    ],
+)
+def test_sft_keeps_what_it_trains_on_alone(settings: Settings, has: list[str], kept: list[str]) -> None:
+    assert columns.kept(settings, has) == kept
+
+
 def test_an_empty_one_is_told() -> None:
     with pytest.raises(InvalidDataset, match="/workspace/dataset: split train has no rows"):
         columns.check(Sft(), ["text"], None)
+
+
+def test_a_step_of_grpo_needs_prompts() -> None:
+    settings = Grpo(reward=("a:b",), gradient_accumulation_steps=8)
+    columns.check_prompts(settings, rows=64, processes=8)
+    with pytest.raises(InvalidDataset) as caught:
+        columns.check_prompts(settings, rows=63, processes=8)
+    assert str(caught.value) == (
+        "InvalidDataset: /workspace/dataset: a step needs 64 prompts, and split train has 63: lower "
+        "per_device_train_batch_size or gradient_accumulation_steps, ask for fewer nodes or GPUs, "
+        "or add prompts"
+    )
 
 
 def test_messages_need_a_template_of_the_model_or_of_the_job(tmp_path: Path) -> None:

@@ -115,6 +115,14 @@ def _checked(settings: Settings) -> Settings:
         raise InvalidArgument("max_steps and num_train_epochs: there is nothing to train")
     if settings.merge_adapter and not settings.use_peft:
         raise InvalidArgument("merge_adapter=true: only with use_peft=true is there an adapter")
+    if settings.dtype != "float32" and (settings.lora_modules_to_save or not settings.use_peft):
+        # AdamW changes weights in place: small steps round away in bfloat16, and float16 overflows.
+        cause = "lora_modules_to_save" if settings.use_peft else "use_peft=false"
+        way = "leave out lora_modules_to_save" if settings.use_peft else "set use_peft=true"
+        raise InvalidArgument(
+            f"dtype={settings.dtype}: {cause} trains weights in place, and only float32 is exact enough. "
+            f"Leave out dtype (a GPU that can compute in bfloat16 does so anyway), or {way}"
+        )
     if not settings.lora_target_modules:
         raise InvalidArgument("lora_target_modules: name some, or all-linear")
     reward = getattr(settings, "reward", None)

@@ -29,29 +29,44 @@ _FREE = frozenset(
     )
 )
 """Settings that may differ when a training goes on."""
+_PROCESSES = "processes"
 _BLOCK, _BLOCKS = 2**20, 1024
 """Of a folder with more bytes than these, as many are read, evenly spread over its files."""
 
 
-def resumable(settings: Settings) -> Path | None:
+def resumable(settings: Settings, processes: int) -> Path | None:
     """The newest whole checkpoint of this training in its output folder; None: it starts, which is noted.
+
+    Args:
+        settings: What to train, and how.
+        processes: How many train: a step of more of them has more examples, and an epoch fewer steps.
 
     Raises:
         InvalidArgument: The folder holds checkpoints of another training.
     """
     folder = Path(settings.output_dir)
-    training = _training(settings)
+    training = {**_training(settings), _PROCESSES: processes}
     checkpoint = last(folder)
     if checkpoint is None:
         _note(folder, training)
         return None
     noted = _noted(folder)
-    if noted == training:
+    # Files of earlier versions say nothing of processes.
+    known = {_PROCESSES: processes, **noted}
+    differing = sorted(name for name in {*known, *training} if known.get(name) != training.get(name))
+    if not differing:
+        _note(folder, training)
         return checkpoint
-    differing = sorted(name for name in {*noted, *training} if noted.get(name) != training.get(name))
-    of = f"training: other {', '.join(differing)}" if noted else f"training: {TRAINING} is missing"
+    of = f"another training: other {', '.join(differing)}"
+    if not noted:
+        of = f"another training: {TRAINING} is missing"
+    elif differing == [_PROCESSES]:
+        of = (
+            f"a training with {known[_PROCESSES]} processes, and this one has {processes}: "
+            "it goes on with as many nodes and GPUs as it had"
+        )
     raise InvalidArgument(
-        f"output_dir={folder}: it holds checkpoints of another {of}. "
+        f"output_dir={folder}: it holds checkpoints of {of}. "
         "Name another folder, or remove its checkpoint-* to start anew"
     )
 
@@ -123,6 +138,13 @@ def last(folder: Path) -> Path | None:
     return None
 
 
+def is_finished(path: Path) -> bool:
+    """Whether a whole checkpoint is that of the last step."""
+    state = _state(path)
+    last_step = state.get("max_steps")
+    return isinstance(last_step, int) and 0 < last_step <= state["global_step"]
+
+
 def _newest_first(folder: Path) -> Iterator[Path]:
     if not folder.is_dir():
         return
@@ -132,7 +154,7 @@ def _newest_first(folder: Path) -> Iterator[Path]:
 
 def _problem(path: Path) -> str:
     """Why a checkpoint can't be resumed from; empty if it can."""
-    checks: tuple[Callable[[Path], object], ...] = (_state, _weights, _optimizer)
+    checks: tuple[Callable[[Path], object], ...] = (_state, _weights, _archives)
     for check in checks:
         try:
             check(path)
@@ -141,11 +163,12 @@ def _problem(path: Path) -> str:
     return ""
 
 
-def _state(path: Path) -> None:
+def _state(path: Path) -> Mapping[str, Any]:
     # It is written last.
     state = json.loads((path / "trainer_state.json").read_text())
     if not isinstance(state, dict) or not isinstance(state.get("global_step"), int):
         raise ValueError("trainer_state.json is cut off")
+    return state
 
 
 def _weights(path: Path) -> None:
@@ -156,7 +179,10 @@ def _weights(path: Path) -> None:
         weights.of_file(file)
 
 
-def _optimizer(path: Path) -> None:
-    # The directory of this archive is at its end.
-    if not zipfile.is_zipfile(path / "optimizer.pt"):
-        raise ValueError("optimizer.pt is cut off")
+def _archives(path: Path) -> None:
+    # Without one of the first two, transformers takes neither. Each process writes its random numbers.
+    random = sorted(path.glob("rng_state*.pth"))
+    for file in (path / "optimizer.pt", path / "scheduler.pt", *random):
+        # The directory of such an archive is at its end.
+        if not zipfile.is_zipfile(file):
+            raise ValueError(f"{file.name} is cut off")

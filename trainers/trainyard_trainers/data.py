@@ -26,4 +26,4 @@ def load(settings: Settings) -> datasets.Dataset:
         cause = error.__cause__ or error
         raise InvalidDataset(f"{folder} can't be read: {str(cause).partition(chr(10))[0]}") from error
     columns.check(settings, rows.column_names, rows[0] if len(rows) else None)
-    return rows
+    return rows.select_columns(columns.kept(settings, rows.column_names))

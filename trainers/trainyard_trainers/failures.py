@@ -40,7 +40,7 @@ class InvalidDataset(Failure):
     """Nothing that this method can train on."""
 
     reason = "InvalidDataset"
-    means = "the dataset is missing, empty, or lacks the columns that the method needs"
+    means = "the dataset is missing, too small, or lacks the columns that the method needs"
 
 
 class InvalidModel(Failure):

@@ -29,7 +29,8 @@ def needed(model: Sequence[Tensor], settings: Settings) -> int:
         whole = targets(model, settings.lora_modules_to_save) if settings.lora_modules_to_save else ()
         trained = sum(settings.lora_r * sum(tensor.shape) for tensor in adapted)
         trained += sum(tensor.elements for tensor in whole)
-        return frozen + trained * (size or 4) * (2 + _ADAM)
+        # PEFT holds an adapter in float32, whatever the model's type is.
+        return frozen + trained * _SIZES["float32"] * (2 + _ADAM)
     # What it starts from is held beside it, to stay near to it.
     reference = frozen if settings.method != "sft" and getattr(settings, "beta", 0) > 0 else 0
     return frozen * (2 + _ADAM) + reference
@@ -51,8 +52,11 @@ def check(model: Sequence[Tensor], settings: Settings, limit: int | None, proces
     """
     least = needed(model, settings) * processes
     if limit is not None and least > limit:
-        ways = ["ask for more memory", "dtype=bfloat16"][: 1 + (settings.dtype == "float32")]
-        ways += [] if settings.use_peft else ["use_peft=true"]
+        ways = [] if settings.use_peft else ["use_peft=true"]
+        # Only frozen weights may be of 16 bits.
+        halves = settings.use_peft and settings.dtype == "float32" and not settings.lora_modules_to_save
+        ways += ["dtype=bfloat16"] if halves else []
+        ways += ["ask for more memory"]
         raise TooLarge(
             f"training {settings.model} needs at least {_human(least)} for weights, gradients and optimizer "
             f"({processes} process{'es' * (processes != 1)}), and {place} has {_human(limit)}: "

@@ -20,7 +20,7 @@ class Settings:
 
     method: ClassVar[str]
     columns: ClassVar[tuple[tuple[str, ...], ...]]
-    """Columns of a dataset: those of one of these are needed."""
+    """Columns of a dataset: those of one of these are needed, and the first that it has are trained on."""
 
     model: str = _set("/workspace/model", "folder of the model and its tokenizer")
     dataset: str = _set("/workspace/dataset", "folder of the dataset: Parquet, JSON, JSON Lines or CSV")
@@ -41,7 +41,8 @@ class Settings:
     max_grad_norm: float = _set(1.0, "where gradients are clipped", 0, 10**6)
     gradient_checkpointing: bool = _set(True, "compute activations twice, to hold fewer of them")
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = _set(
-        "float32", "of the weights in memory; auto: as they are stored"
+        "float32",
+        "of the weights in memory; auto: as they are stored. Only an adapter alone needs no float32",
     )
     seed: int = _set(42, "of everything random", 0, 2**32 - 1)
     logging_steps: int = _set(10, "steps between two lines of progress", 1, 10**9)
@@ -62,7 +63,7 @@ class Sft(Settings):
     """Supervised fine-tuning."""
 
     method = "sft"
-    columns = (("messages",), ("prompt", "completion"), ("text",))
+    columns = (("prompt", "completion"), ("messages",), ("text",))
 
     max_length: int = _set(1024, "tokens of an example; what is longer is cut", 1, 10**8)
     packing: bool = _set(False, "put several examples into one sequence")
@@ -98,6 +99,14 @@ class Grpo(Settings):
     beta: float = _set(
         0.0, "how near to the model that it starts from it stays; 0: that one is not held", 0, 10**6
     )
+
+    def completions(self, processes: int) -> int:
+        """How many a step needs.
+
+        Args:
+            processes: How many train.
+        """
+        return self.per_device_train_batch_size * self.gradient_accumulation_steps * processes
 
 
 METHODS: dict[str, type[Settings]] = {kind.method: kind for kind in (Sft, Dpo, Grpo)}

@@ -19,7 +19,7 @@ import trl
 from peft import LoraConfig, PeftModel
 
 from . import arguments, checkpoints, columns, data, memory, rewards, weights
-from .failures import Failure, InvalidArgument, Unshared
+from .failures import Failure, InvalidArgument, InvalidDataset, Unshared
 from .settings import Dpo, Grpo, Settings, Sft
 
 KINDS: Mapping[type[Settings], tuple[Any, Any]] = {
@@ -73,18 +73,36 @@ def run(settings: Settings) -> None:
     folder = Path(settings.output_dir)
     _log.info("%s, process %s of %s", settings.method, config.process_index + 1, config.world_size)
     check_shared(folder)
-    checkpoint = agreed(lambda: checkpoints.resumable(settings))
+    checkpoint = agreed(lambda: checkpoints.resumable(settings, config.world_size))
     if config.device.type == "cuda":
         size = torch.cuda.get_device_properties(config.device).total_memory
         memory.check(weights.tensors(Path(settings.model)), settings, size, 1, "the GPU")
     trainer = make_trainer(settings, config)
     if not trainer.is_world_process_zero():
         trainer.remove_callback(transformers.PrinterCallback)
-    _log.info("resumes from %s", checkpoint) if checkpoint else _log.info("starts")
-    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    train(trainer, settings, checkpoint)
     save(trainer, settings)
     if dist.is_initialized():
         dist.barrier()  # no process has trained until the result is written
+
+
+def train(trainer: Any, settings: Settings, checkpoint: Path | None) -> None:
+    """Train on from a checkpoint, or from the start if there is none.
+
+    Raises:
+        InvalidDataset: It is of no use for even one step.
+    """
+    if checkpoint and checkpoints.is_finished(checkpoint):
+        # transformers looks for the end behind a step: within an epoch it would take one too many.
+        _log.info("finished with %s", checkpoint)
+        trainer._load_from_checkpoint(str(checkpoint))  # noqa: SLF001 - nothing public only loads
+        return
+    _log.info("resumes from %s", checkpoint) if checkpoint else _log.info("starts")
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    if trainer.state.global_step == 0:
+        raise InvalidDataset(
+            f"{settings.dataset}: not one step was trained, for it has no rows of use for one"
+        )
 
 
 def configuration(settings: Settings) -> Any:
@@ -102,8 +120,7 @@ def configuration(settings: Settings) -> Any:
     has_gpu = torch.cuda.is_available()
     if isinstance(settings, Grpo):
         values["reward_weights"] = list(settings.reward_weights) or None
-        batch = settings.per_device_train_batch_size * settings.gradient_accumulation_steps
-        batch *= int(os.environ.get("WORLD_SIZE", "1"))
+        batch = settings.completions(int(os.environ.get("WORLD_SIZE", "1")))
         if batch % settings.num_generations:
             raise InvalidArgument(
                 f"num_generations={settings.num_generations}: has to divide the {batch} completions of a "
@@ -123,7 +140,14 @@ def configuration(settings: Settings) -> Any:
 
 
 def make_trainer(settings: Settings, config: Any) -> Any:
-    """TRL's trainer."""
+    """TRL's trainer.
+
+    Raises:
+        Failure: What it cannot train on.
+    """
+    rows = data.load(settings)
+    if isinstance(settings, Grpo):
+        columns.check_prompts(settings, len(rows), config.world_size)
     tokenizer = transformers.AutoTokenizer.from_pretrained(settings.model)
     tokenizer.chat_template = columns.template(settings) or tokenizer.chat_template
     if tokenizer.pad_token is None:
@@ -148,7 +172,7 @@ def make_trainer(settings: Settings, config: Any) -> Any:
     return kind(
         settings.model,
         args=config,
-        train_dataset=data.load(settings),
+        train_dataset=rows,
         processing_class=tokenizer,
         peft_config=lora,
         **more,
