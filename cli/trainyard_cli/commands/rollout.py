@@ -91,19 +91,19 @@ def run(
     out, err = out or sys.stdout, err or sys.stderr
     allowed = " ".join(replace).split()
     _write(outcome, stack, outcomes.UNFINISHED)
-    move, stuck = None, list[str]()
+    place, stuck = moves.Place(), list[str]()
     try:
         to = _to(stack, kubeconfig, context)
         # In a second, and without the cluster: the policy pack says it after minutes.
         refused = [] if expect_no_changes else verify.refusals(stack)
         if not refused:
-            move = moves.found(stack, kubeconfig, context)
-        if move is not None and not (change and move.allowed(allowed)):
+            place = moves.found(stack, kubeconfig, context)
+        if (move := place.move) is not None and not (change and move.allowed(allowed)):
             refused = [str(move)]
         elif not refused:
             # An `up` may have to restore the webhook that judges runtimes.
             judges = not (change or expect_no_changes)
-            refused = _refusals(stack, kubeconfig, context, err, runtimes=judges)
+            refused = _refusals(stack, kubeconfig, context, err, place.unseen, runtimes=judges)
     except UserError as error:
         _write(outcome, stack, Outcome(errors=(clean(str(error)),)))
         raise
@@ -123,7 +123,7 @@ def run(
                 lambda steps, violations: _plan(steps, violations, stack, kubeconfig, context),
             )
             teller.begin(f"Reading the cluster and what {stack} asks for")
-            its = {"KUBECONFIG": kubeconfig} if kubeconfig else {}
+            its = {**place.variables, **({"KUBECONFIG": kubeconfig} if kubeconfig else {})}
             preview = None if verbose and not change else teller
             code = 0
             if move is not None:
@@ -211,9 +211,11 @@ def _to(stack: str, kubeconfig: str | None, context: str | None) -> str:
 
 
 def _refusals(
-    stack: str, kubeconfig: str | None, context: str | None, err: TextIO, *, runtimes: bool
+    stack: str, kubeconfig: str | None, context: str | None, err: TextIO, unseen: str, *, runtimes: bool
 ) -> list[str]:
     """Why Pulumi is not run, as the cluster is; what cannot be seen goes to `err`.
+
+    `unseen`: why it cannot be seen which cluster it is.
 
     Raises:
         PlatformError: The stack file is invalid.
@@ -225,6 +227,8 @@ def _refusals(
     if runtimes:
         looks.append(("whether the cluster would accept the runtimes", runtime_trials.refusals))
     refused: list[str] = []
+    if unseen:
+        print(clean(f"Could not see whether it is the cluster of the last roll-out: {unseen}"), file=err)
     for question, refusals in looks:
         try:
             refused += refusals(stack, kubeconfig, context)
