@@ -254,6 +254,16 @@ def test_what_a_secret_holds_is_not_shown_nor_what_is_pulumis_affair() -> None:
     ]
 
 
+def test_a_copy_of_a_secret_in_an_annotation_is_not_shown_in_a_preview() -> None:
+    applied = "kubectl.kubernetes.io/last-applied-configuration"
+    before, after = manifest("Secret", "s", "x"), manifest("Secret", "s", "x")
+    before["metadata"] = {**before["metadata"], "annotations": {applied: '{"data": {"a": "MQ=="}}'}}
+    assert list(words.details([step(Op.UPDATE, before, after)], {})) == [
+        "~ Secret x/s",
+        f'    metadata.annotations: {{"{applied}": "(not shown)"}} -> nothing',
+    ]
+
+
 def ops(*steps: Step, **deleted_with: str) -> dict[str, Op]:
     return {one.urn: one.op for one in words.left(steps, deleted_with)}
 

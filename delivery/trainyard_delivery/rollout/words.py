@@ -12,8 +12,7 @@ from trainyard_api.pools import Provider
 from trainyard_platform.objects.annotations import KEPT
 
 from .. import consequences, impact, shown
-from ..drift import paths
-from ..drift.comparison import NOT_SHOWN
+from ..drift import comparison, paths
 from ..drift.differences import Absent, Difference, differences
 from ..drift.verdicts import Ref
 from .events import Op, Step, Violation
@@ -45,7 +44,6 @@ _LONGEST: Final = 120
 """Characters of a value that is shown."""
 _PULUMIS: Final = "pulumi.com/"
 _ROLLED: Final = ("Deployment", "DaemonSet", "StatefulSet")
-_SECRET: Final = ("data", "stringData")
 _NODE_GROUPS: Final = {
     "aws:eks/nodeGroup:NodeGroup": Provider.EKS,
     "gcp:container/nodePool:NodePool": Provider.GKE,
@@ -235,8 +233,7 @@ def _fields(step: Step) -> Iterator[str]:
     ]
     secret = step.ref is not None and step.ref.kind == "Secret"
     for difference in changes[:_MOST_FIELDS]:
-        hidden = secret and difference.path[0] in _SECRET
-        yield f"    {_field(difference, hidden=hidden)}"
+        yield f"    {_field(difference, secret=secret)}"
     if changes[_MOST_FIELDS:]:
         yield f"    and {len(changes) - _MOST_FIELDS} more fields: VERBOSE=1 has them"
     rolls = step.ref is not None and step.ref.kind in _ROLLED
@@ -244,8 +241,11 @@ def _fields(step: Step) -> Iterator[str]:
         yield "    its pods are recreated, one after the other"
 
 
-def _field(difference: Difference, *, hidden: bool) -> str:
-    before, after = (NOT_SHOWN if hidden else _text(value) for value in (difference.cluster, difference.git))
+def _field(difference: Difference, *, secret: bool) -> str:
+    before, after = (
+        _text(comparison.shown(value, difference.path) if secret else value)
+        for value in (difference.cluster, difference.git)
+    )
     before, after = shown.apart(before, after, _LONGEST)
     return f"{paths.text(difference.path)}: {before} -> {after}"
 
