@@ -18,6 +18,7 @@ from trainyard_api.places import SHIPPED
 from trainyard_cli.cluster import (
     connection,
     existing,
+    foreign_controllers,
     foreign_namespaces,
     moves,
     queued_jobs,
@@ -296,6 +297,30 @@ def test_what_cannot_be_taken_over_is_refused_before_anything_is_changed(
     assert tried == [annotated(QUEUE, KEPT)]
     assert outcomes.read(file, "prod").refusals == (sentence,)
     assert "up " not in (pulumi / "pulumi.called").read_text()
+
+
+@pytest.mark.parametrize("update", [None, UPDATE])
+def test_the_controller_of_somebody_else_is_refused_unless_it_is_named(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch, update: Any
+) -> None:
+    asked: list[Any] = []
+
+    async def refusals(_: Any, refs: Any) -> list[str]:
+        asked.append([ref.key for ref in refs])
+        return ["refused: the cluster already has it" for _ in refs]
+
+    async def look(*_: Any) -> existing.Existing:
+        return existing.Existing(frozenset(), {})
+
+    monkeypatch.setattr(existing, "look", look)
+    monkeypatch.setattr(foreign_controllers, "refusals", refusals)
+    monkeypatch.setattr(connection, "load", lambda *_: Credentials("http://127.0.0.1:1", None))
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kueue-system"}}
+    told = [*PREVIEW, *change("c", "create", None, space, planning=True), end(preview=True)]
+    code, _, err = answer(pulumi, *told, update=update)
+    assert (code, err) == (1, f"{LOOKING}refused: the cluster already has it\n")
+    assert answer(pulumi, *told, update=update, replace=["Namespace/kueue-system"])[0] == 0
+    assert asked == [["Namespace/kueue-system"]]
 
 
 REPLACED = [*change("a", "replace", QUEUE, DRAINED, planning=True), end(preview=True)]

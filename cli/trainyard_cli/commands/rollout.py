@@ -25,13 +25,14 @@ from trainyard_delivery import impact, pulumi_state, replacements
 from trainyard_delivery.rollout import words
 from trainyard_delivery.rollout.events import Op, Step, Violation
 from trainyard_delivery.rollout.outcome import Outcome
-from trainyard_kube.client import ApiError
+from trainyard_kube.client import ApiError, Client
 from trainyard_kube.credentials import CredentialsError
 from trainyard_platform.errors import PlatformError
 
 from ..cluster import (
     connection,
     existing,
+    foreign_controllers,
     foreign_namespaces,
     moves,
     queued_jobs,
@@ -82,7 +83,8 @@ def run(
     So does what would be recreated and holds jobs or quotas, unless `replace` names it; a
     preview only says it. So does a stack that was rolled out to another cluster than its file names now,
     unless `replace` names the fields that have changed: then the state first gets the new cluster.
-    So does, after the preview, an object that has stayed in the cluster and that the stack cannot take over.
+    So does, after the preview, an object that has stayed in the cluster and that the stack cannot take over,
+    and a controller that the cluster has from somebody else, unless `replace` names it.
     What a preview comes to is also written to the file `outcome`, as JSON, however it ends.
 
     Raises:
@@ -132,7 +134,7 @@ def run(
                 code = pulumi([*follow, *judged], stack, None if verbose else teller, its)
             code = code or pulumi(["preview", "--refresh", *judged], stack, preview, its)
             if code == 0:
-                stuck = _stuck(teller.steps, stack, kubeconfig, context)
+                stuck = _stuck(teller.steps, stack, kubeconfig, context, allowed)
                 code = _conflicts(_recreated(teller.steps, stack, allowed), stuck, err, change=change)
             if code == 0 and change:
                 teller.begin(f"Rolling out {stack}{to}")
@@ -266,7 +268,7 @@ def _taken_over(
     steps: Sequence[Step], stack: str, kubeconfig: str | None, context: str | None
 ) -> tuple[Sequence[Step], Mapping[str, str]]:
     """The steps with what is taken over; and what could not be seen, with the reason."""
-    candidates = words.may_exist(steps)
+    candidates = words.may_exist(steps) | words.controllers(steps)
     if not candidates:
         return steps, {}
     try:
@@ -277,15 +279,32 @@ def _taken_over(
     return list(words.taken_over(steps, there.refs)), there.unseen
 
 
-def _stuck(steps: Sequence[Step], stack: str, kubeconfig: str | None, context: str | None) -> list[str]:
-    """Why objects of the cluster cannot be taken over; what cannot be seen, the plan has said."""
+def _stuck(
+    steps: Sequence[Step],
+    stack: str,
+    kubeconfig: str | None,
+    context: str | None,
+    allowed: Collection[str],
+) -> list[str]:
+    """Why objects of the cluster cannot be taken over; what cannot be seen, the plan has said.
+
+    Controllers of others are taken over if they are `allowed`.
+    """
     candidates = words.may_exist(steps)
     manifests = [step.after for step in steps if step.op is Op.CREATE and step.ref in candidates]
-    if not manifests:
+    controllers = [ref for ref in words.controllers(steps) if ref.key not in allowed]
+    if not manifests and not controllers:
         return []
+
+    async def refusals(client: Client) -> list[str]:
+        return [
+            *await foreign_controllers.refusals(client, controllers),
+            *await takeovers.refusals(client, manifests),
+        ]
+
     try:
         credentials = connection.of_stack(stackfile.read_as_pulumi(stack).cluster, kubeconfig, context)
-        refused = connection.ask(credentials, "preview", lambda client: takeovers.refusals(client, manifests))
+        refused = connection.ask(credentials, "preview", refusals)
     except (CredentialsError, ApiError, PlatformError):
         return []
     return [clean(sentence) for sentence in refused]

@@ -95,6 +95,15 @@ def may_exist(steps: Iterable[Step]) -> frozenset[Ref]:
     )
 
 
+def controllers(steps: Sequence[Step]) -> frozenset[Ref]:
+    """Controllers to create, and their namespaces. A removal deletes them, also if somebody else has them."""
+    return frozenset(
+        step.ref
+        for step in steps
+        if step.op is Op.CREATE and step.ref is not None and step.ref.kind in ("Deployment", "Namespace")
+    ) - may_exist(steps)
+
+
 def taken_over(steps: Iterable[Step], existing: Collection[Ref]) -> Iterator[Step]:
     """The steps, with the creation of what exists in the cluster reported as what it is."""
     for step in steps:
