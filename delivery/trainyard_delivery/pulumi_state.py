@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from trainyard_api.json_types import Json
-from trainyard_platform.stack.settings import CLUSTER
+from trainyard_platform.stack.settings import CLUSTER, IDENTITY
 
 _PREFIX: Final = "kubernetes:"
 _PROVIDER: Final = "pulumi:providers:kubernetes"
+_STACK: Final = "pulumi:pulumi:Stack"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,15 @@ class Provider:
     urn: str
     kubeconfig: str | None
     context: str | None
+
+
+class Identity(NamedTuple):
+    """Which cluster it is, whatever a kubeconfig calls it."""
+
+    uid: str
+    """Of the namespace kube-system: no two clusters have the same."""
+    server: str
+    """The address by which it was reached, for messages."""
 
 
 def objects(state: Json) -> Iterator[Json]:
@@ -44,6 +54,15 @@ def provider(state: Json) -> Provider | None:
         if resource["type"] == _PROVIDER and urn.endswith(f"::{CLUSTER}"):
             inputs = resource.get("inputs") or {}
             return Provider(urn, inputs.get("kubeconfig") or None, inputs.get("context") or None)
+    return None
+
+
+def identity(state: Json) -> Identity | None:
+    """The cluster of the last roll-out; None if that could not see it, or was of an earlier version."""
+    for resource in state["deployment"].get("resources") or ():
+        if resource["type"] == _STACK:
+            output = (resource.get("outputs") or {}).get(IDENTITY)
+            return Identity(output["uid"], output["server"]) if output else None
     return None
 
 

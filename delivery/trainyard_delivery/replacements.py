@@ -53,6 +53,8 @@ class Move:
     """The fields that differ in the file."""
     before: str
     after: str
+    same_file: bool = False
+    """Whether the file says the same as before: the kubeconfig has changed, or the cluster was recreated."""
 
     def allowed(self, named: Collection[str]) -> bool:
         """Whether all that differs is named; `ALL` is about objects, and not enough."""
@@ -60,11 +62,20 @@ class Move:
 
     def __str__(self) -> str:
         fields = " and ".join(self.fields)
+        named = " ".join(self.fields)
+        if self.same_file:
+            return (
+                f"refused: the last roll-out went to {self.before}; now the same stack file leads to "
+                f"{self.after}, which is another cluster: its namespace kube-system has another uid. If the "
+                "stack has not moved, select the old cluster again in the kubeconfig: kubectl config "
+                "use-context NAME. If it has moved, or the cluster was recreated, run `up` with "
+                f'--replace "{named}": what it has in the old cluster stays there, and nothing manages it'
+            )
         return (
             f"refused: {fields} of the stack file differs from the last roll-out, which went to "
             f"{self.before}; now it is {self.after}. Pulumi would compare with the old cluster "
             f"instead of the new one. If the stack has not moved, change {fields} back. To "
-            f'move it, run `up` with --replace "{" ".join(self.fields)}": what it has in the old cluster '
+            f'move it, run `up` with --replace "{named}": what it has in the old cluster '
             "stays there, and nothing manages it"
         )
 

@@ -1,5 +1,6 @@
 """The connection to the cluster: one explicit provider for everything the platform installs."""
 
+import json
 import os
 import pwd
 from pathlib import Path
@@ -46,6 +47,12 @@ def _named(kubeconfig: str) -> str:
         return str(expanded)
     is_same = kubeconfig.startswith("~/") and home / kubeconfig[2:] == expanded
     return kubeconfig if is_same else str(expanded)
+
+
+def export_identity() -> None:
+    """Leave in the state which cluster the stack is rolled out to, if `trainyard` could see it."""
+    if identity := os.environ.get(settings.IDENTITY_VARIABLE):
+        pulumi.export(settings.IDENTITY, json.loads(identity))
 
 
 def options(provider: kubernetes.Provider) -> pulumi.ResourceOptions:

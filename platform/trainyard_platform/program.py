@@ -89,3 +89,4 @@ def _install() -> None:
     )
     for part in PARTS:
         part.install(assembly)
+    cluster.export_identity()

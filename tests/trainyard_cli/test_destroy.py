@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from tests.support.answers import answered
-from trainyard_cli.cluster import connection
+from trainyard_cli.cluster import connection, moves
 from trainyard_cli.cluster.workloads import Seen
 from trainyard_cli.commands import destroy
 from trainyard_delivery.impact import Job, Ref, State
+from trainyard_delivery.pulumi_state import Identity
 from trainyard_kube.client import ApiError, NotFoundError
 from trainyard_kube.credentials import Credentials, CredentialsError
 
@@ -252,3 +253,47 @@ def test_a_cluster_that_does_not_know_trainjobs_has_none(
     monkeypatch.setattr(destroy, "look", unknown)
     code, out, _ = answer(pulumi, dry_run=True)
     assert (code, "TrainJobs that have not ended: none" in out) == (0, True)
+
+
+def rolled_out_to(pulumi: Path, uid: str) -> None:
+    root = {
+        "type": "pulumi:pulumi:Stack",
+        "urn": "urn:root",
+        "outputs": {"clusterIdentity": {"uid": uid, "server": "https://10.0.0.2"}},
+    }
+    state = {"deployment": {"resources": [root, *STATE["deployment"]["resources"]]}}
+    (pulumi / "pulumi.stack").write_text(json.dumps(state))
+
+
+def test_a_stack_is_not_removed_from_another_cluster_than_the_last_roll_out_went_to(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moves, "identity", lambda *_: Identity("uid-b", "https://10.0.0.1"))
+    rolled_out_to(pulumi, "uid-a")
+    assert answer(pulumi, yes=True) == (
+        2,
+        "",
+        "the last roll-out went to https://10.0.0.2, but the cluster that would be destroyed is "
+        "https://10.0.0.1 (kubeconfig /k, context 'prod'), and that is another one: its namespace "
+        "kube-system has another uid. Select the cluster of the last roll-out again in the kubeconfig: "
+        "kubectl config use-context NAME. If the stack has moved, or the cluster was recreated, first "
+        'run `up` with --replace "cluster.context"\n',
+    )
+    assert called(pulumi) == []
+    rolled_out_to(pulumi, "uid-b")
+    assert answer(pulumi, yes=True)[0] == 0
+
+
+def test_where_the_cluster_cannot_be_seen_it_says_so_and_goes_on(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*_: Any) -> Any:
+        raise ApiError("you may not get it", code=403, reason="Forbidden")
+
+    monkeypatch.setattr(moves, "identity", forbidden)
+    rolled_out_to(pulumi, "uid-a")
+    code, _, err = answer(pulumi, yes=True)
+    assert code == 0
+    assert err.splitlines()[0] == (
+        "Could not see whether it is the cluster of the last roll-out: 403 Forbidden: you may not get it"
+    )

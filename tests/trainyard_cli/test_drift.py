@@ -111,6 +111,9 @@ def test_an_object_that_somebody_writes_to_meanwhile_is_read_again_five_times(
     assert verdict.why == (said if state is State.UNJUDGED else "")
 
 
+STATEFUL = "updates to statefulset spec for fields other than 'replicas' and 'template' are forbidden"
+
+
 @pytest.mark.parametrize(
     ("method", "answer", "verdict"),
     [
@@ -137,6 +140,24 @@ def test_an_object_that_somebody_writes_to_meanwhile_is_read_again_five_times(
             status(422, "Invalid", "spec.selector: field is immutable"),
             Verdict(REF, State.REPLACED, why="spec.selector: field is immutable"),
             id="what cannot be changed",
+        ),
+        pytest.param(
+            "PUT",
+            status(422, "Invalid", "roleRef: Invalid value: {}: cannot change roleRef"),
+            Verdict(REF, State.REPLACED, why="roleRef: Invalid value: (not shown): cannot change roleRef"),
+            id="the role of a binding",
+        ),
+        pytest.param(
+            "PUT",
+            status(422, "Invalid", f"spec: Forbidden: {STATEFUL}"),
+            Verdict(REF, State.REPLACED, why=f"spec: Forbidden: {STATEFUL}"),
+            id="what a StatefulSet keeps",
+        ),
+        pytest.param(
+            "PUT",
+            status(422, "Invalid", "parameters: Forbidden: updates to parameters are forbidden."),
+            Verdict(REF, State.REPLACED, why="parameters: Forbidden: updates to parameters are forbidden."),
+            id="what a StorageClass keeps",
         ),
         pytest.param(
             "PUT",

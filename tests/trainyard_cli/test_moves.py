@@ -6,7 +6,9 @@ import pytest
 
 from trainyard_cli.cluster import connection, moves
 from trainyard_cli.files import rendering, stackfile
+from trainyard_delivery.pulumi_state import Identity
 from trainyard_delivery.replacements import Move
+from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials, CredentialsError
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.settings import StackSettings
@@ -14,6 +16,7 @@ from trainyard_platform.stack.settings import StackSettings
 FILE = "/files/prod"
 URN = "urn:pulumi:prod::trainyard::pulumi:providers:kubernetes::cluster"
 SERVERS = {None: "https://now", "old": "https://old", "new": "https://new", "alias": "https://old"}
+UIDS = {"https://now": "uid-now", "https://old": "uid-old", "https://new": "uid-new"}
 
 
 def settings(**cluster: str) -> StackSettings:
@@ -27,13 +30,30 @@ def _servers(monkeypatch: pytest.MonkeyPatch) -> None:
             raise CredentialsError("no such context")
         return Credentials(SERVERS[context], None)
 
+    def ask(credentials: Credentials, *_: Any) -> Any:
+        return {"metadata": {"uid": UIDS[credentials.server]}}
+
     monkeypatch.setattr(connection, "load", load)
+    monkeypatch.setattr(connection, "ask", ask)
 
 
-def found(monkeypatch: pytest.MonkeyPatch, before: dict[str, Any], **cluster: str) -> Move | None:
+def found(
+    monkeypatch: pytest.MonkeyPatch,
+    before: dict[str, Any],
+    rolled_out: Identity | None = None,
+    **cluster: str,
+) -> Move | None:
+    return place(monkeypatch, before, rolled_out, **cluster).move
+
+
+def place(
+    monkeypatch: pytest.MonkeyPatch, before: dict[str, Any], rolled_out: Identity | None, **cluster: str
+) -> moves.Place:
     provider = {"type": "pulumi:providers:kubernetes", "urn": URN, "inputs": before}
     other = {**provider, "urn": f"{URN}-of-others", "inputs": {"context": "else"}}
-    state = {"deployment": {"resources": [other, provider]}}
+    outputs = {} if rolled_out is None else {"clusterIdentity": rolled_out._asdict()}
+    root = {"type": "pulumi:pulumi:Stack", "urn": "urn:root", "outputs": outputs}
+    state = {"deployment": {"resources": [root, other, provider]}}
     monkeypatch.setattr(rendering, "rolled_out", lambda *_: state)
     monkeypatch.setattr(stackfile, "read_as_pulumi", lambda *_: settings(**cluster))
     return moves.found("prod", None, None)
@@ -80,4 +100,45 @@ def test_what_was_never_rolled_out_does_not_move(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(stackfile, "read_as_pulumi", lambda *_: settings(context="new"))
     for state in (never, lambda *_: {"deployment": {}}):
         monkeypatch.setattr(rendering, "rolled_out", state)
-        assert moves.found("prod", None, None) is None
+        assert moves.found("prod", None, None).move is None
+
+
+OLD = Identity("uid-old", "https://old")
+
+
+def test_the_same_stack_file_and_another_cluster_is_a_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, after = "https://old (the current context)", "https://now (the current context)"
+    assert found(monkeypatch, {}, OLD) == Move(URN, ("cluster.context",), before, after, same_file=True)
+
+
+def test_a_cluster_that_was_created_anew_at_the_same_address_is_a_move(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place, first = "https://old (context old)", Identity("uid-of-before", "https://old")
+    move = Move(URN, ("cluster.context",), place, place, same_file=True)
+    assert found(monkeypatch, {"context": "old"}, first, context="old") == move
+
+
+def test_a_context_for_what_is_the_current_one_is_a_move_if_the_last_roll_out_went_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(SERVERS, "current", "https://now")
+    assert found(monkeypatch, {}, OLD, context="current") == Move(
+        URN, ("cluster.context",), "https://old (the current context)", "https://now (context current)"
+    )
+    assert found(monkeypatch, {}, Identity("uid-now", "https://now"), context="current") is None
+
+
+def test_pulumis_program_gets_the_cluster_or_that_of_the_last_roll_out_where_it_cannot_be_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = place(monkeypatch, {}, None)
+    assert here == moves.Place(None, Identity("uid-now", "https://now"))
+    assert here.variables == {"TRAINYARD_CLUSTER_IDENTITY": '{"uid": "uid-now", "server": "https://now"}'}
+
+    def forbidden(*_: Any) -> Any:
+        raise ApiError("you may not get it", code=403, reason="Forbidden")
+
+    monkeypatch.setattr(connection, "ask", forbidden)
+    assert place(monkeypatch, {}, OLD) == moves.Place(None, OLD, "403 Forbidden: you may not get it")
+    assert place(monkeypatch, {}, None).variables == {}

@@ -18,6 +18,7 @@ from trainyard_api.places import SHIPPED
 from trainyard_cli.cluster import (
     connection,
     existing,
+    foreign_controllers,
     foreign_namespaces,
     moves,
     queued_jobs,
@@ -27,6 +28,7 @@ from trainyard_cli.cluster import (
 from trainyard_cli.commands import drift, rollout, rollout_progress, verify
 from trainyard_cli.files import outcomes
 from trainyard_delivery.drift.verdicts import Ref
+from trainyard_delivery.pulumi_state import Identity
 from trainyard_delivery.replacements import Move
 from trainyard_delivery.rollout.outcome import Outcome
 from trainyard_kube.credentials import Credentials
@@ -106,7 +108,7 @@ def pulumi(stack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     for look in (queued_jobs, runtime_trials, verify):
         monkeypatch.setattr(look, "refusals", lambda *_: [])
-    monkeypatch.setattr(moves, "found", lambda *_: None)
+    monkeypatch.setattr(moves, "found", lambda *_: moves.Place())
     return tmp_path
 
 
@@ -297,6 +299,30 @@ def test_what_cannot_be_taken_over_is_refused_before_anything_is_changed(
     assert "up " not in (pulumi / "pulumi.called").read_text()
 
 
+@pytest.mark.parametrize("update", [None, UPDATE])
+def test_the_controller_of_somebody_else_is_refused_unless_it_is_named(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch, update: Any
+) -> None:
+    asked: list[Any] = []
+
+    async def refusals(_: Any, refs: Any) -> list[str]:
+        asked.append([ref.key for ref in refs])
+        return ["refused: the cluster already has it" for _ in refs]
+
+    async def look(*_: Any) -> existing.Existing:
+        return existing.Existing(frozenset(), {})
+
+    monkeypatch.setattr(existing, "look", look)
+    monkeypatch.setattr(foreign_controllers, "refusals", refusals)
+    monkeypatch.setattr(connection, "load", lambda *_: Credentials("http://127.0.0.1:1", None))
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kueue-system"}}
+    told = [*PREVIEW, *change("c", "create", None, space, planning=True), end(preview=True)]
+    code, _, err = answer(pulumi, *told, update=update)
+    assert (code, err) == (1, f"{LOOKING}refused: the cluster already has it\n")
+    assert answer(pulumi, *told, update=update, replace=["Namespace/kueue-system"])[0] == 0
+    assert asked == [["Namespace/kueue-system"]]
+
+
 REPLACED = [*change("a", "replace", QUEUE, DRAINED, planning=True), end(preview=True)]
 REFUSED = (
     "refused: Pulumi would recreate ClusterQueue/team-a and then delete the old objects, but in the cluster "
@@ -365,7 +391,7 @@ NOT_MOVED = (
 def test_a_stack_that_was_rolled_out_to_another_cluster_is_not_compared_with_that_one(
     pulumi: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(moves, "found", lambda *_: MOVE)
+    monkeypatch.setattr(moves, "found", lambda *_: moves.Place(MOVE))
     for update in (None, UPDATE):
         for replace in ([], ["all"]):
             assert answer(pulumi, *PREVIEW, update=update, replace=replace) == (1, "", NOT_MOVED)
@@ -375,7 +401,7 @@ def test_a_stack_that_was_rolled_out_to_another_cluster_is_not_compared_with_tha
 def test_a_stack_moves_if_the_field_is_named_and_pulumi_first_gets_the_new_cluster(
     pulumi: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(moves, "found", lambda *_: MOVE)
+    monkeypatch.setattr(moves, "found", lambda *_: moves.Place(MOVE))
     events = [*PREVIEW, end(preview=True)]
     assert answer(pulumi, *events, update=UPDATE, replace=["cluster.context"], verbose=True)[0] == 0
     plain = ON_PROD.replace("--json", "--suppress-progress")
@@ -384,6 +410,20 @@ def test_a_stack_moves_if_the_field_is_named_and_pulumi_first_gets_the_new_clust
         f"preview --refresh --policy-pack policies {ON_PROD}"
         f"up --refresh --yes --skip-preview --policy-pack policies {plain}"
     )
+
+
+def test_pulumi_gets_the_cluster_for_its_state_and_a_cluster_that_cannot_be_seen_is_said_once(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = moves.Place(None, Identity("uid-old", "https://old"), "403 Forbidden: no")
+    monkeypatch.setattr(moves, "found", lambda *_: place)
+    (pulumi / "pulumi").write_text('#!/bin/sh\necho "$TRAINYARD_CLUSTER_IDENTITY" > "$0.identity"\nexit 1\n')
+    assert answer(pulumi, update=UPDATE) == (
+        1,
+        "",
+        f"Could not see whether it is the cluster of the last roll-out: 403 Forbidden: no\n{LOOKING}",
+    )
+    assert (pulumi / "pulumi.identity").read_text() == '{"uid": "uid-old", "server": "https://old"}\n'
 
 
 def test_where_nothing_changes_an_up_does_not_read_the_cluster_again(pulumi: Path) -> None:

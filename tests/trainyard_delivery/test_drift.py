@@ -396,6 +396,28 @@ def test_no_value_of_a_secret_is_shown() -> None:
     )
 
 
+APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+COPY = '{"data": {"key": "aHVudGVyMg=="}}'
+
+
+def test_a_copy_of_a_secret_in_an_annotation_is_not_shown_and_what_else_it_says_is() -> None:
+    live = with_metadata("Secret", annotations={APPLIED: COPY, "a": "b"})
+    assert comparison.rows(live, with_metadata("Secret")) == (
+        Row("metadata.annotations", ABSENT, {APPLIED: NOT_SHOWN, "a": "b"}, None),
+    )
+    assert comparison.rows(live, with_metadata("Secret", annotations={"a": "b"})) == (
+        Row(f"metadata.annotations[{APPLIED}]", ABSENT, NOT_SHOWN, None),
+    )
+    changed = with_metadata("Secret", annotations={APPLIED: "{}", "a": "b"})
+    assert comparison.rows(live, changed) == (
+        Row(f"metadata.annotations[{APPLIED}]", NOT_SHOWN, NOT_SHOWN, None),
+    )
+    config = with_metadata("ConfigMap", annotations={APPLIED: COPY})
+    assert comparison.rows(config, with_metadata("ConfigMap")) == (
+        Row("metadata.annotations", ABSENT, {APPLIED: COPY}, None),
+    )
+
+
 def resource(**inputs: Any) -> dict[str, Any]:
     return {"urn": "urn:one", "type": "kubernetes:core/v1:ConfigMap", "custom": True, "inputs": inputs}
 

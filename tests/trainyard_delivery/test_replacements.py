@@ -170,3 +170,16 @@ def test_of_many_objects_the_flag_names_all() -> None:
     told = replacements.refusal([f"ClusterQueue/{number}" for number in range(7)])
     assert "ClusterQueue/4 and 2 more and then" in told
     assert told.endswith('add --replace "all"')
+
+
+def test_of_a_move_with_the_same_stack_file_it_says_how_to_go_back_and_how_to_go_on() -> None:
+    move = replacements.Move(
+        "urn", ("cluster.context",), "https://a (context x)", "https://b (context x)", True
+    )
+    assert str(move) == (
+        "refused: the last roll-out went to https://a (context x); now the same stack file leads to "
+        "https://b (context x), which is another cluster: its namespace kube-system has another uid. If the "
+        "stack has not moved, select the old cluster again in the kubeconfig: kubectl config use-context "
+        "NAME. If it has moved, or the cluster was recreated, run `up` with --replace "
+        '"cluster.context": what it has in the old cluster stays there, and nothing manages it'
+    )

@@ -243,6 +243,18 @@ def test_what_a_removed_stack_left_in_the_cluster_is_taken_over_and_not_called_c
     assert words.summary(found) == "2 to create, 2 to take over, 1 unchanged"
 
 
+def test_controllers_to_create_are_those_whose_deletion_a_removal_brings() -> None:
+    steps = [
+        step(Op.CREATE, None, kept("Namespace", "team-a"), "a"),
+        step(Op.CREATE, None, manifest("Namespace", "kueue-system"), "b"),
+        step(Op.CREATE, None, manifest("Deployment", "kueue", "kueue-system"), "c"),
+        step(Op.CREATE, None, manifest("ConfigMap", "new", "kueue-system"), "d"),
+        step(Op.UPDATE, manifest("Namespace", "x"), manifest("Namespace", "x"), "e"),
+    ]
+    namespace = Ref("v1", "Namespace", "", "kueue-system")
+    assert words.controllers(steps) == {namespace, Ref("v1", "Deployment", "kueue-system", "kueue")}
+
+
 def test_an_object_that_git_has_and_that_is_being_deleted_is_said_to_go() -> None:
     """Its removal was reverted while something held it: what git says of it is not what will be."""
     going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["kueue.x-k8s.io/resource-in-use"]}
@@ -283,6 +295,16 @@ def test_what_a_secret_holds_is_not_shown_nor_what_is_pulumis_affair() -> None:
     assert list(words.details([step(Op.UPDATE, before, after)], {})) == [
         "~ Secret x/s",
         "    data.a: (not shown) -> (not shown)",
+    ]
+
+
+def test_a_copy_of_a_secret_in_an_annotation_is_not_shown_in_a_preview() -> None:
+    applied = "kubectl.kubernetes.io/last-applied-configuration"
+    before, after = manifest("Secret", "s", "x"), manifest("Secret", "s", "x")
+    before["metadata"] = {**before["metadata"], "annotations": {applied: '{"data": {"a": "MQ=="}}'}}
+    assert list(words.details([step(Op.UPDATE, before, after)], {})) == [
+        "~ Secret x/s",
+        f'    metadata.annotations: {{"{applied}": "(not shown)"}} -> nothing',
     ]
 
 

@@ -1152,3 +1152,16 @@ def test_a_storage_class_is_replaced_where_the_api_server_would_refuse_to_change
     graph = stack(tmp_path, {**MINIMAL, "storage": {"shared": {"provisioner": "efs.csi.aws.com"}}})
     [made] = of_type(graph, "kubernetes:storage.k8s.io/v1:StorageClass")
     assert (made.replaced_on, made.deleted_first) == (("reclaimPolicy", "volumeBindingMode"), True)
+
+
+@pytest.mark.usefixtures("pins")
+@pytest.mark.parametrize("said", [None, {"uid": "a", "server": "https://a"}])
+def test_the_state_keeps_which_cluster_the_stack_is_rolled_out_to_if_somebody_has_seen_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Any
+) -> None:
+    exported: dict[str, Any] = {}
+    monkeypatch.setattr(pulumi, "export", exported.__setitem__)
+    if said is not None:
+        monkeypatch.setenv("TRAINYARD_CLUSTER_IDENTITY", json.dumps(said))
+    stack(tmp_path, MINIMAL)
+    assert exported.get("clusterIdentity") == said

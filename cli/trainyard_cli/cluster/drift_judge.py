@@ -24,6 +24,8 @@ LARGE_AT_A_TIME: Final = 2
 TRIES: Final = 5
 """Tries for an object that others write between the read and the dry run."""
 _CRD: Final = "CustomResourceDefinition"
+_CANNOT_CHANGE: Final = ("immutable", "cannot change roleRef", "Forbidden: updates to ")
+"""The API server's words for a field that nobody can change; the last ones for StatefulSets and classes."""
 
 
 class Kinds:
@@ -103,7 +105,7 @@ class _Judge:
         except NotFoundError:
             return Verdict(ref, State.MISSING)
         except ApiError as error:
-            if error.code == 422 and "immutable" in error.message:
+            if error.code == 422 and any(words in error.message for words in _CANNOT_CHANGE):
                 return Verdict(ref, State.REPLACED, why=error.message)
             return Verdict(ref, State.UNJUDGED, why=str(error))
         return Verdict(ref, State.UNJUDGED, why=f"it was changed during each of {TRIES} tries; try again")

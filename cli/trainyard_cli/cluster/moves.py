@@ -1,40 +1,99 @@
 """Whether a stack was rolled out to another cluster than the one that its file names now.
 
-Called by `rollout`, before Pulumi runs. A refresh goes by Pulumi's state: where
-the file has got another kubeconfig or context since, it reads the old cluster.
+Called by `rollout` and `destroy`, before Pulumi runs. A refresh goes by Pulumi's
+state: where the file has got another kubeconfig or context since, it reads the old
+cluster. And what a kubeconfig calls by a name, or has as its current context, can
+be another cluster today: therefore each roll-out leaves the cluster's uid in the state.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final, NamedTuple
 
 from trainyard_delivery import pulumi_state
+from trainyard_delivery.pulumi_state import Identity
 from trainyard_delivery.replacements import Move
-from trainyard_kube.credentials import CredentialsError
+from trainyard_kube.client import ApiError
+from trainyard_kube.credentials import Credentials, CredentialsError
+from trainyard_kube.resources import NAMESPACES
 from trainyard_platform.errors import PlatformError
+from trainyard_platform.stack.settings import IDENTITY_VARIABLE, Cluster
 
 from ..files import rendering, stackfile
 from . import connection
 
+_NEVER_DELETED: Final = "kube-system"
 
-def found(stack: str, kubeconfig: str | None, context: str | None) -> Move | None:
-    """How the stack moves; None if it stays, or was never rolled out.
 
-    Another way to the same server is no move.
+class Place(NamedTuple):
+    """Where a stack is rolled out to."""
+
+    move: Move | None = None
+    """How it moves; None if it stays, or was never rolled out."""
+    identity: Identity | None = None
+    """The cluster; if it cannot be seen, that of the last roll-out."""
+    unseen: str = ""
+    """Why it cannot be seen."""
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The environment by which Pulumi's program keeps the cluster in the state."""
+        return {} if self.identity is None else {IDENTITY_VARIABLE: json.dumps(self.identity._asdict())}
+
+
+def identity(credentials: Credentials, command: str) -> Identity:
+    """Which cluster it is.
+
+    Raises:
+        ApiError, CredentialsError: The cluster cannot be queried, or the user may not read kube-system.
+    """
+    path = NAMESPACES.path(name=_NEVER_DELETED)
+    namespace = connection.ask(credentials, command, lambda client: client.get(path))
+    return Identity(namespace["metadata"]["uid"], credentials.server)
+
+
+def found(stack: str, kubeconfig: str | None, context: str | None) -> Place:
+    """The place of a stack, and whether it has moved since the last roll-out.
+
+    Another way to the same server is no move, unless another cluster is there now.
 
     Raises:
         PlatformError: The stack file is invalid.
     """
     cluster = stackfile.read_as_pulumi(stack).cluster
     try:
-        before = pulumi_state.provider(rendering.rolled_out(stack))
+        state = rendering.rolled_out(stack)
     except PlatformError:
-        return None  # Pulumi says it in its own words when it runs
+        return Place()  # Pulumi says it in its own words when it runs
+    rolled_out, here, unseen = pulumi_state.identity(state), None, ""
+    try:
+        here = identity(connection.of_stack(cluster, kubeconfig, context), "preview")
+    except (ApiError, CredentialsError) as error:
+        unseen = str(error)
+    before = pulumi_state.provider(state)
     if before is None:
-        return None
+        return Place(None, here, unseen)
+    move = _move(before, rolled_out, here, cluster, kubeconfig=kubeconfig, context=context)
+    return Place(move, here or rolled_out, unseen)
+
+
+def _move(
+    before: pulumi_state.Provider,
+    rolled_out: Identity | None,
+    here: Identity | None,
+    cluster: Cluster,
+    *,
+    kubeconfig: str | None,
+    context: str | None,
+) -> Move | None:
     before = replace(before, kubeconfig=connection.expanded(before.kubeconfig))
     after_kubeconfig, after_context = connection.choose(cluster, None, None)
-    if (before.kubeconfig, before.context) == (after_kubeconfig, after_context):
+    is_another = rolled_out is not None and here is not None and rolled_out.uid != here.uid
+    same_file = (before.kubeconfig, before.context) == (after_kubeconfig, after_context)
+    if same_file and not is_another:
         return None
     changed = [
         f"cluster.{field}"
@@ -46,13 +105,14 @@ def found(stack: str, kubeconfig: str | None, context: str | None) -> Move | Non
     ]
     was = _server(before.kubeconfig or kubeconfig, before.context)
     becomes = _server(after_kubeconfig or kubeconfig, after_context or context)
-    if was == becomes and not isinstance(was, CredentialsError):
+    if was == becomes and not isinstance(was, CredentialsError) and not is_another:
         return None
     return Move(
         before.urn,
-        tuple(changed),
-        _shown(was, before.kubeconfig, before.context),
+        tuple(changed) or ("cluster.context",),
+        _shown(rolled_out.server if rolled_out else was, before.kubeconfig, before.context),
         _shown(becomes, after_kubeconfig, after_context),
+        same_file,
     )
 
 

@@ -25,13 +25,14 @@ from trainyard_delivery import impact, pulumi_state, replacements
 from trainyard_delivery.rollout import words
 from trainyard_delivery.rollout.events import Op, Step, Violation
 from trainyard_delivery.rollout.outcome import Outcome
-from trainyard_kube.client import ApiError
+from trainyard_kube.client import ApiError, Client
 from trainyard_kube.credentials import CredentialsError
 from trainyard_platform.errors import PlatformError
 
 from ..cluster import (
     connection,
     existing,
+    foreign_controllers,
     foreign_namespaces,
     moves,
     queued_jobs,
@@ -82,7 +83,8 @@ def run(
     So does what would be recreated and holds jobs or quotas, unless `replace` names it; a
     preview only says it. So does a stack that was rolled out to another cluster than its file names now,
     unless `replace` names the fields that have changed: then the state first gets the new cluster.
-    So does, after the preview, an object that has stayed in the cluster and that the stack cannot take over.
+    So does, after the preview, an object that has stayed in the cluster and that the stack cannot take over,
+    and a controller that the cluster has from somebody else, unless `replace` names it.
     What a preview comes to is also written to the file `outcome`, as JSON, however it ends.
 
     Raises:
@@ -91,19 +93,19 @@ def run(
     out, err = out or sys.stdout, err or sys.stderr
     allowed = " ".join(replace).split()
     _write(outcome, stack, outcomes.UNFINISHED)
-    move, stuck = None, list[str]()
+    place, stuck = moves.Place(), list[str]()
     try:
         to = _to(stack, kubeconfig, context)
         # In a second, and without the cluster: the policy pack says it after minutes.
         refused = [] if expect_no_changes else verify.refusals(stack)
         if not refused:
-            move = moves.found(stack, kubeconfig, context)
-        if move is not None and not (change and move.allowed(allowed)):
+            place = moves.found(stack, kubeconfig, context)
+        if (move := place.move) is not None and not (change and move.allowed(allowed)):
             refused = [str(move)]
         elif not refused:
             # An `up` may have to restore the webhook that judges runtimes.
             judges = not (change or expect_no_changes)
-            refused = _refusals(stack, kubeconfig, context, err, runtimes=judges)
+            refused = _refusals(stack, kubeconfig, context, err, place.unseen, runtimes=judges)
     except UserError as error:
         _write(outcome, stack, Outcome(errors=(clean(str(error)),)))
         raise
@@ -123,7 +125,7 @@ def run(
                 lambda steps, violations: _plan(steps, violations, stack, kubeconfig, context),
             )
             teller.begin(f"Reading the cluster and what {stack} asks for")
-            its = {"KUBECONFIG": kubeconfig} if kubeconfig else {}
+            its = {**place.variables, **({"KUBECONFIG": kubeconfig} if kubeconfig else {})}
             preview = None if verbose and not change else teller
             code = 0
             if move is not None:
@@ -132,7 +134,7 @@ def run(
                 code = pulumi([*follow, *judged], stack, None if verbose else teller, its)
             code = code or pulumi(["preview", "--refresh", *judged], stack, preview, its)
             if code == 0:
-                stuck = _stuck(teller.steps, stack, kubeconfig, context)
+                stuck = _stuck(teller.steps, stack, kubeconfig, context, allowed)
                 code = _conflicts(_recreated(teller.steps, stack, allowed), stuck, err, change=change)
             if code == 0 and change:
                 teller.begin(f"Rolling out {stack}{to}")
@@ -211,9 +213,11 @@ def _to(stack: str, kubeconfig: str | None, context: str | None) -> str:
 
 
 def _refusals(
-    stack: str, kubeconfig: str | None, context: str | None, err: TextIO, *, runtimes: bool
+    stack: str, kubeconfig: str | None, context: str | None, err: TextIO, unseen: str, *, runtimes: bool
 ) -> list[str]:
     """Why Pulumi is not run, as the cluster is; what cannot be seen goes to `err`.
+
+    `unseen`: why it cannot be seen which cluster it is.
 
     Raises:
         PlatformError: The stack file is invalid.
@@ -225,6 +229,8 @@ def _refusals(
     if runtimes:
         looks.append(("whether the cluster would accept the runtimes", runtime_trials.refusals))
     refused: list[str] = []
+    if unseen:
+        print(clean(f"Could not see whether it is the cluster of the last roll-out: {unseen}"), file=err)
     for question, refusals in looks:
         try:
             refused += refusals(stack, kubeconfig, context)
@@ -262,7 +268,7 @@ def _taken_over(
     steps: Sequence[Step], stack: str, kubeconfig: str | None, context: str | None
 ) -> tuple[Sequence[Step], Mapping[str, str]]:
     """The steps with what is taken over; and what could not be seen, with the reason."""
-    candidates = words.may_exist(steps)
+    candidates = words.may_exist(steps) | words.controllers(steps)
     if not candidates:
         return steps, {}
     try:
@@ -273,15 +279,32 @@ def _taken_over(
     return list(words.taken_over(steps, there.refs)), there.unseen
 
 
-def _stuck(steps: Sequence[Step], stack: str, kubeconfig: str | None, context: str | None) -> list[str]:
-    """Why objects of the cluster cannot be taken over; what cannot be seen, the plan has said."""
+def _stuck(
+    steps: Sequence[Step],
+    stack: str,
+    kubeconfig: str | None,
+    context: str | None,
+    allowed: Collection[str],
+) -> list[str]:
+    """Why objects of the cluster cannot be taken over; what cannot be seen, the plan has said.
+
+    Controllers of others are taken over if they are `allowed`.
+    """
     candidates = words.may_exist(steps)
     manifests = [step.after for step in steps if step.op is Op.CREATE and step.ref in candidates]
-    if not manifests:
+    controllers = [ref for ref in words.controllers(steps) if ref.key not in allowed]
+    if not manifests and not controllers:
         return []
+
+    async def refusals(client: Client) -> list[str]:
+        return [
+            *await foreign_controllers.refusals(client, controllers),
+            *await takeovers.refusals(client, manifests),
+        ]
+
     try:
         credentials = connection.of_stack(stackfile.read_as_pulumi(stack).cluster, kubeconfig, context)
-        refused = connection.ask(credentials, "preview", lambda client: takeovers.refusals(client, manifests))
+        refused = connection.ask(credentials, "preview", refusals)
     except (CredentialsError, ApiError, PlatformError):
         return []
     return [clean(sentence) for sentence in refused]

@@ -27,6 +27,15 @@ _OF_THE_SERVER: Final = (
 """Fields of `metadata` that git never sets."""
 NOT_SHOWN: Final = "(not shown)"
 _SECRET: Final = ("data", "stringData")
+_ANNOTATIONS: Final = ("metadata", "annotations")
+_WHOLE_OBJECTS: Final = frozenset(
+    {
+        "kapp.k14s.io/original",
+        "kubectl.kubernetes.io/last-applied-configuration",
+        "objectset.rio.cattle.io/applied",
+    }
+)
+"""Annotations in which clients keep the whole object that they have sent: of a Secret, also its values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +86,24 @@ def mutated(live: Json, answer: Json, sent: Json) -> tuple[Row, ...]:
     return _rows(live, mutations(_content(sent), _content(answer), _content(live)))
 
 
+def shown(value: JsonValue, path: Path) -> JsonValue:
+    """What may be shown of a value of a Secret: not what it holds, nor a copy of that in an annotation."""
+    if isinstance(value, Absent):
+        return value
+    if path[0] in _SECRET or (path[:2] == _ANNOTATIONS and path[-1] in _WHOLE_OBJECTS):
+        return NOT_SHOWN
+    if path == _ANNOTATIONS and isinstance(value, dict):
+        return {key: NOT_SHOWN if key in _WHOLE_OBJECTS else text for key, text in value.items()}
+    return value
+
+
 def _rows(live: Json, changes: Iterable[Difference]) -> tuple[Row, ...]:
     is_secret = live.get("kind") == "Secret"
     return tuple(
         Row(
             text(change.path),
-            _shown(change.git, change.path, is_secret),
-            _shown(change.cluster, change.path, is_secret),
+            shown(change.git, change.path) if is_secret else change.git,
+            shown(change.cluster, change.path) if is_secret else change.cluster,
             None if change.cluster is ABSENT else writer(live, change.path),
         )
         for change in changes
@@ -93,8 +113,3 @@ def _rows(live: Json, changes: Iterable[Difference]) -> tuple[Row, ...]:
 def _content(manifest: Json) -> dict[str, JsonValue]:
     metadata = {key: value for key, value in manifest["metadata"].items() if key not in _OF_THE_SERVER}
     return {**{key: value for key, value in manifest.items() if key != "status"}, "metadata": metadata}
-
-
-def _shown(value: JsonValue, path: Path, is_secret: bool) -> JsonValue:
-    hidden = is_secret and path[0] in _SECRET and not isinstance(value, Absent)
-    return NOT_SHOWN if hidden else value

@@ -12,8 +12,7 @@ from trainyard_api.pools import Provider
 from trainyard_platform.objects.annotations import KEPT
 
 from .. import consequences, impact, shown
-from ..drift import paths
-from ..drift.comparison import NOT_SHOWN
+from ..drift import comparison, paths
 from ..drift.differences import Absent, Difference, differences
 from ..drift.verdicts import Ref
 from .events import Op, Step, Violation
@@ -45,7 +44,6 @@ _LONGEST: Final = 120
 """Characters of a value that is shown."""
 _PULUMIS: Final = "pulumi.com/"
 _ROLLED: Final = ("Deployment", "DaemonSet", "StatefulSet")
-_SECRET: Final = ("data", "stringData")
 _NODE_GROUPS: Final = {
     "aws:eks/nodeGroup:NodeGroup": Provider.EKS,
     "gcp:container/nodePool:NodePool": Provider.GKE,
@@ -103,6 +101,15 @@ def may_exist(steps: Iterable[Step]) -> frozenset[Ref]:
         and step.ref is not None
         and KEPT.items() <= step.after["metadata"].get("annotations", {}).items()
     )
+
+
+def controllers(steps: Sequence[Step]) -> frozenset[Ref]:
+    """Controllers to create, and their namespaces. A removal deletes them, also if somebody else has them."""
+    return frozenset(
+        step.ref
+        for step in steps
+        if step.op is Op.CREATE and step.ref is not None and step.ref.kind in ("Deployment", "Namespace")
+    ) - may_exist(steps)
 
 
 def taken_over(steps: Iterable[Step], existing: Collection[Ref]) -> Iterator[Step]:
@@ -265,8 +272,7 @@ def _fields(step: Step) -> Iterator[str]:
     ]
     secret = step.ref is not None and step.ref.kind == "Secret"
     for difference in changes[:_MOST_FIELDS]:
-        hidden = secret and difference.path[0] in _SECRET
-        yield f"    {_field(difference, hidden=hidden)}"
+        yield f"    {_field(difference, secret=secret)}"
     if changes[_MOST_FIELDS:]:
         yield f"    and {len(changes) - _MOST_FIELDS} more fields: VERBOSE=1 has them"
     rolls = step.ref is not None and step.ref.kind in _ROLLED
@@ -276,8 +282,11 @@ def _fields(step: Step) -> Iterator[str]:
         yield "    the cloud recreates its nodes, one after the other; protect does not prevent this"
 
 
-def _field(difference: Difference, *, hidden: bool) -> str:
-    before, after = (NOT_SHOWN if hidden else _text(value) for value in (difference.cluster, difference.git))
+def _field(difference: Difference, *, secret: bool) -> str:
+    before, after = (
+        _text(comparison.shown(value, difference.path) if secret else value)
+        for value in (difference.cluster, difference.git)
+    )
     before, after = shown.apart(before, after, _LONGEST)
     return f"{paths.text(difference.path)}: {before} -> {after}"
 

@@ -45,6 +45,10 @@ from .volcano import Volcano
 CONFIG_KEY = "trainyard:platform"
 CLUSTER: Final = "cluster"
 """The name of Pulumi's provider of the cluster, in the program and in the state."""
+IDENTITY: Final = "clusterIdentity"
+"""The stack's output that says which cluster it is rolled out to."""
+IDENTITY_VARIABLE: Final = "TRAINYARD_CLUSTER_IDENTITY"
+"""The environment variable with that output, as JSON: `trainyard up` asks the cluster, not the program."""
 KUBERNETES = r"^1\.[0-9]+$"
 
 

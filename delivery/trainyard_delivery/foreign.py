@@ -1,0 +1,55 @@
+"""Controllers of a cluster that a stack would overwrite, though its platform did not create them: pure.
+
+The provider's create is an upsert, and takes precedence over whoever wrote a
+field. So it would replace the Deployment and the configuration of somebody
+else's Kueue, and a removal of the stack would delete its namespace.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from trainyard_api import names
+from trainyard_api.json_types import Json
+from trainyard_platform.parts.tenants import owners
+from trainyard_platform.stack.kueue import KUEUE_NAMESPACE
+
+from .drift.verdicts import Ref
+
+_PROVIDERS: Final = "pulumi-kubernetes"
+"""How the field managers of Pulumi's provider begin."""
+_INSTEAD: Final = {
+    KUEUE_NAMESPACE: "kueue.controller: existing",
+    "jobset-system": "jobset.enabled: false",
+    "lws-system": "dataCache.enabled: false",
+    "scheduler-plugins": "coscheduling.enabled: false",
+    "volcano-system": "volcano.enabled: false",
+}
+"""By namespace, the setting with which a stack installs no controller there."""
+
+
+def owner(live: Json) -> str:
+    """Who has an object of the cluster; empty if the platform has, whatever state knows of it."""
+    managers = [entry.get("manager") or "" for entry in live["metadata"].get("managedFields") or ()]
+    if any(name.startswith(_PROVIDERS) or name == names.PLATFORM_MANAGER for name in managers):
+        return ""
+    return owners.owner(live) or next((name for name in managers if name), "somebody else")
+
+
+def refusals(owned_by: Mapping[Ref, str]) -> Iterator[str]:
+    """A sentence for each namespace with such objects, by what owns each of them."""
+    by_namespace: defaultdict[str, dict[Ref, str]] = defaultdict(dict)
+    for ref in sorted(owned_by, key=lambda ref: (ref.namespace, ref.key)):
+        by_namespace[ref.namespace or ref.name][ref] = owned_by[ref]
+    for namespace, objects in sorted(by_namespace.items()):
+        keys = [ref.key for ref in objects]
+        instead = _INSTEAD.get(namespace)
+        yield (
+            f"refused: the cluster already has {' and '.join(keys)}, of "
+            f"{' and '.join(sorted({*objects.values()}))}. The roll-out would overwrite what the stack also "
+            "has, and the removal of the stack would delete it. "
+            + (f"If the cluster is to keep it, set {instead} in the stack file. " if instead else "")
+            + f'To take it over, run `up` with --replace "{" ".join(keys)}"'
+        )
