@@ -20,10 +20,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
-from urllib.parse import urlsplit
+from typing import Any, Final, Protocol
+from urllib.parse import quote, urlsplit
 
 import aiohttp
+import msgspec
 import yaml
 from yarl import URL
 
@@ -36,6 +37,9 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 TOKEN_TTL = 60.0
 """Seconds after which a token file is read again; kubelet rotates it long before it expires."""
+
+_HEADER_MARKS: Final = "!#$&'*+-.^_`|~"
+"""Marks that the name of a header can have, without the one that escapes the others."""
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -190,6 +194,8 @@ class Credentials:
     namespace: str = "default"
     """The namespace of the kubeconfig's context, or of the service account."""
     headers: Mapping[str, str] = field(default_factory=lambda: {"User-Agent": names.OPERATOR})
+    impersonation: tuple[tuple[str, str], ...] = ()
+    """Headers of each request that name another identity to act as."""
     options: tuple[str, ...] = ()
     """The options of kubectl, and of the command, that lead to the same cluster."""
 
@@ -224,6 +230,7 @@ class Credentials:
             # aiohttp follows a redirect by a request of its own, which passes here too.
             if (to := request.url.origin()) != origin:
                 raise aiohttp.ClientError(f"redirected to {to}, which is not the API server")
+            request.headers.extend(self.impersonation)
             source = self.token_source
             token = self.token if source is None else source.token()
             _authorize(request, token)
@@ -442,7 +449,36 @@ def _credentials(
         proxy=cluster.get("proxy-url"),
         server_hostname=cluster.get("tls-server-name"),
         source=f"kubeconfig {where}",
+        impersonation=_impersonation(user, where),
     )
+
+
+class _Impersonation(msgspec.Struct):
+    """The part of a kubeconfig's `user` that names another identity to act as."""
+
+    name: str | None = msgspec.field(default=None, name="as")
+    uid: str | None = msgspec.field(default=None, name="as-uid")
+    groups: list[str] | None = msgspec.field(default=None, name="as-groups")
+    extra: dict[str, list[str]] | None = msgspec.field(default=None, name="as-user-extra")
+
+
+def _impersonation(user: Mapping[str, Any], where: str) -> tuple[tuple[str, str], ...]:
+    """The headers that client-go sends for it. Raises `CredentialsError` for what it refuses."""
+    try:
+        other = msgspec.convert(user, _Impersonation)
+    except msgspec.ValidationError as error:
+        raise CredentialsError(f"{where}: user: {error}") from error
+    headers = [("Impersonate-User", other.name)] if other.name else []
+    headers += [("Impersonate-Uid", other.uid)] if other.uid else []
+    headers += [("Impersonate-Group", group) for group in other.groups or ()]
+    for key, values in (other.extra or {}).items():
+        name = f"Impersonate-Extra-{quote(key, safe=_HEADER_MARKS)}"
+        headers += [(name, value) for value in values]
+    if headers and not other.name:
+        raise CredentialsError(f"{where}: as-uid, as-groups and as-user-extra need as, the user to act as")
+    if any(not value.isprintable() for _, value in headers):
+        raise CredentialsError(f"{where}: the identity to act as contains a control character")
+    return tuple(headers)
 
 
 def _require_acceptable(server: str, cluster: Mapping[str, Any], user: Mapping[str, Any], where: str) -> None:
