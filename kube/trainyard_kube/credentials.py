@@ -483,8 +483,12 @@ def _impersonation(user: Mapping[str, Any], where: str) -> tuple[tuple[str, str]
 
 def _require_acceptable(server: str, cluster: Mapping[str, Any], user: Mapping[str, Any], where: str) -> None:
     """Raise `CredentialsError` for what is unsafe or not supported."""
-    url = urlsplit(server)
-    if url.scheme not in {"https", "http"} or not url.hostname:
+    try:
+        url = urlsplit(server)
+        is_url = url.scheme in {"https", "http"} and bool(url.hostname) and url.port != 0
+    except ValueError:  # of its port, or of an IPv6 address
+        is_url = False
+    if not is_url:
         raise CredentialsError(f"{where}: server {server!r} is not a URL")
     if url.scheme == "http" and url.hostname not in LOOPBACK:
         raise CredentialsError(f"{where}: server {server} is not https")

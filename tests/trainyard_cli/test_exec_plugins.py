@@ -27,7 +27,7 @@ from tests.support.explained.objects import HEALTHY
 from tests.support.fake_api import FakeApi, run
 from trainyard_api import places
 from trainyard_api.places import Site
-from trainyard_cli.cluster import connection
+from trainyard_cli.cluster import connection, proxies
 from trainyard_cli.commands import explain
 from trainyard_kube.credentials import CredentialsError
 from trainyard_operator.serve import certificates
@@ -327,6 +327,47 @@ def test_a_proxy_is_taken_from_the_kubeconfig_or_the_environment(
     assert connection.load(kubeconfig(folder, "https://127.0.0.1:6443", giving), None).proxy is None
     own = kubeconfig(folder, "https://10.0.0.1", giving, **{"proxy-url": "http://own:1"})
     assert connection.load(own, None).proxy == "http://own:1"
+
+
+@pytest.mark.parametrize(
+    ("server", "no_proxy", "is_direct"),
+    [
+        ("https://10.0.0.1:6443", "", False),
+        ("https://10.0.0.1:6443", "10.0.0.1", True),
+        ("https://10.0.0.1:6443", "10.0.0.0/8", True),
+        ("https://10.0.0.1:6443", "10.9.9.9/8", True),
+        ("https://10.0.0.1:6443", "10.0.0.0/99", False),
+        ("https://10.0.0.1:6443", "fd00::/8", False),
+        ("https://10.0.0.1:6443", "10.0.0.1:6443", True),
+        ("https://10.0.0.1:6443", "10.0.0.1:443", False),
+        ("https://10.0.0.1", "10.0.0.1:443", True),
+        ("https://10.0.0.1", "0.0.1, .1", False),
+        ("https://[fd00::1]:6443", "fd00::1", True),
+        ("https://[fd00::1]:6443", "[fd00::1]:6443", True),
+        ("https://[fd00::1]:6443", "[fd00::1]:443", False),
+        ("https://[fd00::1]:6443", "fd00:0::1", True),
+        ("https://[fd00::1]:6443", "fd00::/8", True),
+        ("https://api.corp", "*", True),
+        ("https://api.corp", "other, CORP", True),
+        ("https://API.corp", ".corp", True),
+        ("https://api.corp", "*.corp", True),
+        ("https://api.corp:6443", "*.corp:6443", True),
+        ("https://api.corp:6443", "*.corp:443", False),
+        ("https://api.corp", "api.corp", True),
+        ("https://corp", ".corp", False),
+        ("https://corp", "*.corp", False),
+        ("https://corp", "10.0.0.0/8", False),
+        ("https://apicorp", "corp", False),
+        ("https://127.0.0.2", "", True),
+        ("https://[::1]:6443", "", True),
+        ("https://localhost:6443", "", True),
+        ("http://localhost:8001", "", True),
+    ],
+)
+def test_no_proxy_is_read_as_kubectl_reads_it(server: str, no_proxy: str, is_direct: bool) -> None:
+    for no_proxy_name, proxy_name in (("NO_PROXY", "HTTPS_PROXY"), ("no_proxy", "https_proxy")):
+        environment = {no_proxy_name: no_proxy, proxy_name: "http://proxy:3128", "HTTP_PROXY": "http://p:1"}
+        assert proxies.proxy(server, environment) == (None if is_direct else "http://proxy:3128")
 
 
 def test_a_command_that_only_looks_finds_the_sandbox_of_its_site_where_there_is_no_kubeconfig(

@@ -299,6 +299,8 @@ def test_a_user_acts_as_whom_the_kubeconfig_names_in_requests_and_streams(tmp_pa
         ({"insecure-skip-tls-verify": True}, {}, "insecure-skip-tls-verify"),
         ({"server": "http://10.0.0.1"}, {}, "not https"),
         ({"server": "nonsense"}, {}, "not a URL"),
+        ({"server": "https://host:port"}, {}, "not a URL"),
+        ({"server": "https://[host"}, {}, "not a URL"),
         ({"certificate-authority": "gone.crt"}, {}, "gone.crt"),
         ({"certificate-authority-data": "%%%"}, {}, "here"),
         ({}, {"exec": {"command": "aws"}}, "exec plugins are not supported here"),

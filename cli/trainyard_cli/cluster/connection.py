@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from trainyard_api.places import NoSiteError
 from trainyard_kube import credentials as kube_credentials
@@ -20,6 +19,7 @@ from trainyard_sandbox.paths import Instance
 
 from ..options import same_place
 from .exec_plugin import Credential
+from .proxies import proxy
 
 if TYPE_CHECKING:  # most commands have no stack, and would wait a sixth of a second for its settings
     from trainyard_platform.stack.settings import Cluster
@@ -39,7 +39,7 @@ def load(kubeconfig: str | None, context: str | None) -> Credentials:
     credentials = kube_credentials.load(kubeconfig, context, Credential)
     return replace(
         credentials,
-        proxy=credentials.proxy or _proxy(credentials.server),
+        proxy=credentials.proxy or proxy(credentials.server, os.environ),
         options=tuple(same_place(None, kubeconfig, context)),
     )
 
@@ -120,11 +120,3 @@ def ask(credentials: Credentials, command: str, question: Callable[[Client], Cor
             return await question(connected)
 
     return asyncio.run(answer())
-
-
-def _proxy(server: str) -> str | None:
-    """The proxy for a server according to HTTPS_PROXY and NO_PROXY, as kubectl reads them."""
-    url = urlsplit(server)
-    if url.hostname in kube_credentials.LOOPBACK or proxy_bypass(url.netloc):
-        return None
-    return getproxies().get(url.scheme)
