@@ -9,7 +9,8 @@ import os
 import pty
 import ssl
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -252,21 +253,27 @@ def test_a_plugin_that_asks_for_it_is_told_the_cluster(folder: Path) -> None:
         (
             "import sys; sys.exit('session has expired,\\nlog in again')",
             {},
-            "exec plugin ./cloud-cli failed: process returned 1. session has expired, log in again",
+            "exec plugin ./cloud-cli failed with exit code 1; see its messages above",
         ),
-        ("print('Welcome!')", {}, "exec plugin ./cloud-cli failed: failed to decode process output: "),
-        ("print('[]')", {}, "exec plugin ./cloud-cli failed: malformed response. missing key 'apiVersion'"),
+        ("print('Welcome!')", {}, "exec plugin ./cloud-cli did not print an ExecCredential: "),
+        ("print('[]')", {}, "exec plugin ./cloud-cli did not print an ExecCredential: "),
+        (
+            credential("{}").replace("/v1", "/v1beta1"),
+            {},
+            "exec plugin ./cloud-cli printed an ExecCredential of client.authentication.k8s.io/v1beta1 and "
+            f"not {V1}",
+        ),
         ("print(5)", {}, "exec plugin ./cloud-cli did not print an ExecCredential: "),
         (
             credential('{"token": 5}'),
             {},
             "exec plugin ./cloud-cli did not print an ExecCredential: "
-            "Expected `str`, got `int` - at `$.token`",
+            "Expected `str`, got `int` - at `$.status.token`",
         ),
         (
             "",
             {"interactiveMode": "Always"},
-            "exec plugin ./cloud-cli needs a terminal (interactiveMode: Always), and there is none",
+            "exec plugin ./cloud-cli needs a terminal (interactiveMode: Always), and its input is none",
         ),
     ],
 )
@@ -280,21 +287,46 @@ def test_a_plugin_without_credentials_is_one_sentence_with_its_install_hint(
     assert message.endswith(f". To install it: {HINT}\n")
 
 
-def test_a_plugin_that_fails_in_a_terminal_has_said_why_there(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("mode", "is_terminal", "token"),
+    [
+        ("IfAvailable", True, "True yes"),
+        ("IfAvailable", False, "False "),
+        ("Always", True, "True yes"),
+        ("Never", True, "False "),
+    ],
+)
+def test_a_plugin_can_ask_on_the_terminal_though_the_output_is_redirected(
+    folder: Path, capfd: pytest.CaptureFixture[str], mode: str, is_terminal: bool, token: str
 ) -> None:
-    where = kubeconfig(folder, "https://10.0.0.1", script(folder, "import sys; sys.exit('log in again')"))
-    controller, terminal = pty.openpty()
-    with os.fdopen(controller, "rb") as seen, os.fdopen(terminal, "w") as screen:
-        for stream in ("stdin", "stdout", "stderr"):
-            monkeypatch.setattr(sys, stream, screen)
-        with pytest.raises(CredentialsError) as raised:
-            explain.run("tj", kubeconfig=where)
-        assert seen.readline() == b"log in again\r\n"
-    assert raised.value.shown == (
-        f"{where}, context 'cloud': exec plugin ./cloud-cli failed; see its messages above. "
-        f"To install it: {HINT}"
-    )
+    body = f"""
+        import json, os, sys
+        print("log in?", file=sys.stderr)
+        spec = json.loads(os.environ["KUBERNETES_EXEC_INFO"])["spec"]
+        token = f"{{spec['interactive']}} {{sys.stdin.readline().strip()}}"
+        print(json.dumps({{"apiVersion": {V1!r}, "kind": "ExecCredential", "status": {{"token": token}}}}))
+        """
+    where = kubeconfig(folder, "https://10.0.0.1", script(folder, body, interactiveMode=mode))
+    controller, terminal = pty.openpty() if is_terminal else os.pipe()[::-1]
+    os.write(controller, b"yes\n")
+    with typing_on(terminal):
+        source = connection.load(where, None).token_source
+    os.close(controller)
+    assert source is not None
+    assert source.token() == token
+    assert capfd.readouterr() == ("", "log in?\n")
+
+
+@contextmanager
+def typing_on(terminal: int) -> Iterator[None]:
+    """The terminal is the input of this process, and then closed."""
+    before, screen = os.dup(0), os.fdopen(terminal)
+    os.dup2(terminal, 0)
+    with screen, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdin", screen)
+        yield
+    os.dup2(before, 0)
+    os.close(before)
 
 
 @pytest.mark.parametrize(
