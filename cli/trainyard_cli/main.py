@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shlex
 import sys
@@ -199,6 +200,7 @@ _COMPLETE: Final = "_TRAINYARD_COMPLETE"
 
 def main() -> None:
     """Entry point of the command, also as a plugin of kubectl."""
+    _write_any_character()
     name = "kubectl trainyard" if Path(sys.argv[0]).stem == _PLUGIN else None
     _add_rules(next((word for word in sys.argv[1:] if not word.startswith("-")), ""))
     try:
@@ -210,6 +212,12 @@ def main() -> None:
         # Python flushes once more at its end, and would complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(on_demand.READER_GONE)
+
+
+def _write_any_character() -> None:
+    """Write as an escape what the output's encoding lacks: on stderr, Python does so itself."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _add_rules(command: str) -> None:
