@@ -57,6 +57,10 @@ class NoKubeconfigError(CredentialsError):
     """There is no kubeconfig and no ServiceAccount."""
 
 
+class RenewalError(CredentialsError):
+    """Credentials that were good have expired; they could not be renewed now, and perhaps can be soon."""
+
+
 class TokenSource(Protocol):
     """A bearer token that changes over time."""
 
@@ -64,6 +68,7 @@ class TokenSource(Protocol):
         """The token to send now; empty if the client certificate says who we are.
 
         Raises:
+            RenewalError: No token is available now.
             CredentialsError: No token is available.
             OSError: The token's file cannot be read.
         """

@@ -28,9 +28,10 @@ from tests.support.explained.objects import HEALTHY
 from tests.support.fake_api import FakeApi, run
 from trainyard_api import places
 from trainyard_api.places import Site
-from trainyard_cli.cluster import connection, proxies
+from trainyard_cli.cluster import connection, exec_plugin, proxies
 from trainyard_cli.commands import explain
-from trainyard_kube.credentials import CredentialsError
+from trainyard_kube.client import ApiError, Client, RetriableError, UnauthorizedError
+from trainyard_kube.credentials import Credentials, CredentialsError, ExecPlugin
 from trainyard_operator.serve import certificates
 from trainyard_sandbox.paths import Instance
 
@@ -174,6 +175,38 @@ def test_a_plugin_that_no_longer_gives_a_token_ends_the_command_with_one_sentenc
             )
 
     run(test)
+
+
+def test_a_plugin_that_cannot_renew_a_token_for_now_is_run_again_until_it_has_failed_for_minutes(
+    folder: Path,
+) -> None:
+    now = [datetime.now(UTC)]
+    later = (now[0] + timedelta(minutes=15)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    giving = plugin(folder, {"token": "first", "expirationTimestamp": later}, {})
+    where = ExecPlugin(giving, {}, folder, None, "here")
+    credential = exec_plugin.Credential(where, lambda: now[0])
+
+    async def test() -> list[type[ApiError]]:
+        kinds: list[type[ApiError]] = []
+        async with (
+            cluster(bearer("first")).serving() as url,
+            Client(Credentials(url, None, token_source=credential)) as client,
+        ):
+            await client.get(TRAINJOB)
+            now[0] += timedelta(minutes=15)
+            for seconds in range(130):
+                try:
+                    await client.get(TRAINJOB)
+                except ApiError as error:
+                    kinds.append(type(error))
+                now[0] += timedelta(seconds=1)
+                if seconds == 20:
+                    assert runs(folder) == 5
+        return kinds
+
+    assert run(test) == [*[RetriableError] * 127, *[UnauthorizedError] * 3]
+    (folder / "runs").unlink()
+    assert credential.token() == "first"
 
 
 def client_certificate(name: str) -> tuple[str, str]:

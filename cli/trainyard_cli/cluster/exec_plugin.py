@@ -17,13 +17,16 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from trainyard_kube.credentials import CredentialsError, ExecPlugin, as_file
+from trainyard_kube.credentials import CredentialsError, ExecPlugin, RenewalError, as_file
 
 from .. import keyboard
 
 MARGIN: Final = timedelta(seconds=10)
 """Credentials that expire within this time are renewed: a request with them could arrive too late."""
 
+_PAUSES: Final = tuple(timedelta(seconds=seconds) for seconds in (2, 5, 10, 20, 30, 60))
+"""How long a plugin that fails to renew credentials is not run again; after the last of them, it has failed.
+The network may be cut, which whoever follows a job waits out."""
 _EXTENSION: Final = "client.authentication.k8s.io/exec"
 """The extension of a kubeconfig's cluster that is meant for the plugin."""
 _LONGEST: Final = 500
@@ -79,13 +82,20 @@ class Credential:
         self._plugin = plugin
         self._clock = clock
         self._status = _Status()
+        self._failures: list[RenewalError] = []
+        self._again_at = clock()
         self._renew()
 
     def token(self) -> str:
-        """The token; empty if the plugin gives only a client certificate."""
+        """The token; empty if the plugin gives only a client certificate.
+
+        Raises:
+            RenewalError: It has expired, and the plugin does not give another one now.
+            CredentialsError: The plugin has failed to for minutes.
+        """
         expires = self._status.expiration_timestamp
         if expires is not None and self._clock() >= expires - MARGIN:
-            self._renew()
+            self._renew_expired()
         return self._status.token
 
     def replaces(self, refused: str) -> bool:
@@ -94,19 +104,33 @@ class Credential:
             self._renew()
         return True
 
+    def _renew_expired(self) -> None:
+        if self._failures and self._clock() < self._again_at:
+            raise self._failures[-1]
+        try:
+            self._renew()
+        except CredentialsError as error:
+            if len(self._failures) == len(_PAUSES):
+                raise
+            self._again_at = self._clock() + _PAUSES[len(self._failures)]
+            self._failures.append(RenewalError(str(error)))
+            raise self._failures[-1] from error
+
     def _renew(self) -> None:
-        self._status = _run(self._plugin)
-        certificate, key = self._status.client_certificate_data, self._status.client_key_data
+        status = _run(self._plugin)
+        certificate, key = status.client_certificate_data, status.client_key_data
         if bool(certificate) != bool(key):
             raise _error(self._plugin, "gave a client certificate without its key, or the reverse")
+        if not certificate and not status.token:
+            raise _error(self._plugin, "gave neither a token nor a client certificate")
         if certificate and self._plugin.tls is not None:
             try:
                 with as_file(certificate.encode()) as certfile, as_file(key.encode()) as keyfile:
                     self._plugin.tls.load_cert_chain(certfile, keyfile)
             except ssl.SSLError as error:
                 raise _error(self._plugin, f"gave an unusable client certificate: {error}") from error
-        if not certificate and not self._status.token:
-            raise _error(self._plugin, "gave neither a token nor a client certificate")
+        self._status = status
+        self._failures.clear()
 
 
 def _run(plugin: ExecPlugin) -> _Status:
