@@ -499,9 +499,8 @@ def _require_acceptable(server: str, cluster: Mapping[str, Any], user: Mapping[s
         raise CredentialsError(f"{where}: server {server} is not https")
     if cluster.get("insecure-skip-tls-verify"):
         raise CredentialsError(f"{where}: insecure-skip-tls-verify is not accepted; give the cluster's CA")
-    proxy = cluster.get("proxy-url")
-    if proxy and urlsplit(str(proxy)).scheme not in {"http", "https"}:
-        raise CredentialsError(f"{where}: proxy-url {proxy!r} is not supported; use an http or https proxy")
+    if proxy := cluster.get("proxy-url"):
+        require_proxy(str(proxy), f"{where}: proxy-url")
     if user.get("auth-provider"):
         raise CredentialsError(
             f"{where}: auth-provider no longer exists in Kubernetes; get a kubeconfig with an exec plugin, "
@@ -509,6 +508,19 @@ def _require_acceptable(server: str, cluster: Mapping[str, Any], user: Mapping[s
         )
     if user.get("username"):
         raise CredentialsError(f"{where}: basic authentication is not supported")
+
+
+def require_proxy(proxy: str, place: str) -> None:
+    """Raise `CredentialsError` for a proxy that is not supported. It is not shown: it may hold a password."""
+    try:
+        url = urlsplit(proxy)
+        is_url = bool(url.hostname) and url.port != 0
+    except ValueError:  # of its port, or of an IPv6 address
+        is_url = False
+    if not is_url:
+        raise CredentialsError(f"{place} is not a URL, such as http://proxy:3128")
+    if url.scheme not in {"http", "https"}:
+        raise CredentialsError(f"{place}: {url.scheme} is not supported; use an http or https proxy")
 
 
 def _pem(section: Mapping[str, Any], name: str, folder: Path) -> bytes | None:

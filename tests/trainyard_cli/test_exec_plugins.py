@@ -435,6 +435,33 @@ def test_no_proxy_is_read_as_kubectl_reads_it(server: str, no_proxy: str, is_dir
         assert proxies.proxy(server, environment) == (None if is_direct else "http://proxy:3128")
 
 
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("proxy.corp:3128", "http://proxy.corp:3128"),
+        ("me:secret@proxy.corp", "http://me:secret@proxy.corp"),
+        ("https://proxy.corp", "https://proxy.corp"),
+        (" ", None),
+    ],
+)
+def test_a_proxy_of_the_environment_needs_no_scheme(text: str, url: str | None) -> None:
+    assert proxies.proxy("https://10.0.0.1", {"HTTPS_PROXY": text}) == url
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("socks5://me:secret@h:1", "HTTPS_PROXY: socks5 is not supported; use an http or https proxy"),
+        ("http://", "HTTPS_PROXY is not a URL, such as http://proxy:3128"),
+        ("me:secret@h:port", "HTTPS_PROXY is not a URL, such as http://proxy:3128"),
+    ],
+)
+def test_a_proxy_that_is_not_supported_is_told_without_its_password(text: str, message: str) -> None:
+    with pytest.raises(CredentialsError) as error:
+        proxies.proxy("https://10.0.0.1", {"HTTPS_PROXY": text})
+    assert str(error.value) == message
+
+
 def test_a_command_that_only_looks_finds_the_sandbox_of_its_site_where_there_is_no_kubeconfig(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,11 +11,17 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final
 from urllib.parse import urlsplit
 
+from trainyard_kube.credentials import require_proxy
+
 _PORT: Final = 443
 
 
 def proxy(server: str, environment: Mapping[str, str]) -> str | None:
-    """The proxy for a server; None without one. Only this machine is reached without TLS, and directly."""
+    """The proxy for a server; None without one. Only this machine is reached without TLS, and directly.
+
+    Raises:
+        CredentialsError: The proxy is not supported.
+    """
     url = urlsplit(server)
     host = url.hostname or ""
     address = _address(host)
@@ -24,7 +30,11 @@ def proxy(server: str, environment: Mapping[str, str]) -> str | None:
     entries = (entry.strip().lower() for entry in _variable("NO_PROXY", environment).split(","))
     if any(_excludes(entry, host, address, url.port or _PORT) for entry in entries if entry):
         return None
-    return _variable("HTTPS_PROXY", environment) or None
+    if not (text := _variable("HTTPS_PROXY", environment).strip()):
+        return None
+    proxy_url = text if "://" in text else f"http://{text}"
+    require_proxy(proxy_url, "HTTPS_PROXY")
+    return proxy_url
 
 
 def _variable(name: str, environment: Mapping[str, str]) -> str:
