@@ -395,6 +395,8 @@ def _document(path: Path) -> Mapping[str, Any]:
         raise CredentialsError(f"kubeconfig {path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise CredentialsError(f"kubeconfig {path}: not YAML: {' '.join(str(error).split())}") from error
+    if document is None:  # empty, as kubectl config unset leaves it, or a tool that has not filled it yet
+        return {}
     if not isinstance(document, dict):
         raise CredentialsError(f"kubeconfig {path}: not a kubeconfig")
     for section in ("contexts", "clusters", "users"):
@@ -525,7 +527,8 @@ def require_proxy(proxy: str, place: str) -> None:
 
 def _pem(section: Mapping[str, Any], name: str, folder: Path) -> bytes | None:
     if data := section.get(f"{name}-data"):
-        return base64.b64decode(data, validate=True)
+        # As Go does: tools wrap it in lines.
+        return base64.b64decode(str(data).replace("\n", "").replace("\r", ""), validate=True)
     if path := section.get(name):
         return (folder / Path(path).expanduser()).read_bytes()
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import ssl
 from collections.abc import Callable
@@ -291,6 +292,29 @@ def test_a_user_acts_as_whom_the_kubeconfig_names_in_requests_and_streams(tmp_pa
             ("Impersonate-Extra-Team%2Fx", "2"),
         ]
     ]
+
+
+def test_certificates_of_a_kubeconfig_may_be_wrapped_in_lines(tmp_path: Path) -> None:
+    serving = certificates.issue(["127.0.0.1"], datetime.now(UTC))
+    cluster = {"certificate-authority-data": base64.encodebytes(serving.authorities).decode()}
+    user = {
+        "client-certificate-data": base64.encodebytes(serving.certificate).decode().replace("\n", "\r\n"),
+        "client-key-data": base64.encodebytes(serving.key).decode(),
+    }
+    found = credentials.load(str(kubeconfig(tmp_path, cluster, user)))
+    assert found.tls_files is not None
+    assert found.tls_files.loaded == (serving.authorities, serving.certificate, serving.key)
+
+
+def test_an_empty_file_beside_a_kubeconfig_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").write_text("# nothing yet\n")
+    file = kubeconfig(tmp_path, user={"token": "secret"})
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'empty'}:{file}")
+    assert credentials.load().token == "secret"
+    with pytest.raises(CredentialsError, match="empty: no current-context; pass --context"):
+        credentials.load(str(tmp_path / "empty"))
 
 
 @pytest.mark.parametrize(
