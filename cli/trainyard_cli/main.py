@@ -200,6 +200,7 @@ _COMPLETE: Final = "_TRAINYARD_COMPLETE"
 
 def main() -> None:
     """Entry point of the command, also as a plugin of kubectl."""
+    _open_what_is_closed()
     _write_any_character()
     name = "kubectl trainyard" if Path(sys.argv[0]).stem == _PLUGIN else None
     _add_rules(next((word for word in sys.argv[1:] if not word.startswith("-")), ""))
@@ -212,6 +213,16 @@ def main() -> None:
         # Python flushes once more at its end, and would complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(on_demand.READER_GONE)
+
+
+def _open_what_is_closed() -> None:
+    """Where an input or output is closed, as by `<&-`, have an empty one, also for who uses its number.
+
+    Otherwise the next file that is opened would get the number.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - to the end
 
 
 def _write_any_character() -> None:

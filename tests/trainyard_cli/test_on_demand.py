@@ -226,3 +226,21 @@ def test_an_output_of_any_encoding_can_be_written_to(encoding: str, out: bytes, 
         check=False,
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, out + b"\n", err + b"\n")
+
+
+@pytest.mark.parametrize(
+    ("closed", "out", "err"),
+    [("<&-", "0 '' False\n", ""), (">&-", "", ""), ("2>&-", "0 '' False\n", ""), ("<&- >&- 2>&-", "", "")],
+)
+def test_an_input_or_output_that_is_closed_is_empty(closed: str, out: str, err: str) -> None:
+    begin = f"import sys; sys.argv = ['trainyard', 'it']; from {ROOM} import main"
+    write = "print(sys.stdin.fileno(), repr(sys.stdin.read()), sys.stdin.isatty())"
+    script = f"{begin}\n@main.app.command('it')\ndef it():\n    {write}\nmain.main()"
+    ended = subprocess.run(
+        ["sh", "-c", f'"$0" -c "$1" {closed}', sys.executable, script],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, out, err)

@@ -19,8 +19,6 @@ import msgspec
 
 from trainyard_kube.credentials import CredentialsError, ExecPlugin, RenewalError, as_file
 
-from .. import keyboard
-
 MARGIN: Final = timedelta(seconds=10)
 """Credentials that expire within this time are renewed: a request with them could arrive too late."""
 
@@ -135,7 +133,7 @@ class Credential:
 
 def _run(plugin: ExecPlugin) -> _Status:
     config = _config(plugin)
-    is_interactive = config.interactive_mode != "Never" and keyboard.is_there()
+    is_interactive = config.interactive_mode != "Never" and sys.stdin.isatty()
     if config.interactive_mode == "Always" and not is_interactive:
         raise _error(plugin, "needs a terminal (interactiveMode: Always), and its input is none")
     environment = {variable.name: variable.value for variable in config.env or ()}
