@@ -292,12 +292,11 @@ def load(
         CredentialsError: A line names the problem and its place.
     """
     if kubeconfig is not None:
-        return from_kubeconfig([Path(kubeconfig).expanduser()], context, run_plugin)
+        return from_kubeconfig([_path(kubeconfig)], context, run_plugin)
     if env := os.environ.get("KUBECONFIG"):
-        paths = [Path(p).expanduser() for p in env.split(os.pathsep) if p]
+        paths = [_path(p) for p in env.split(os.pathsep) if p]
         return from_kubeconfig(paths, context, run_plugin)
-    # Path.expanduser() fails where a pod's user has no home.
-    default = Path(os.path.expanduser("~/.kube/config"))
+    default = _path("~/.kube/config")
     if _may_exist(default):
         return from_kubeconfig([default], context, run_plugin)
     if os.environ.get("KUBERNETES_SERVICE_HOST") and context is None:
@@ -332,6 +331,11 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT) -> Credentials:
         in_cluster=True,
         namespace=namespace.read_text().strip() if namespace.exists() else "default",
     )
+
+
+def _path(text: str) -> Path:
+    # Path.expanduser() fails where a user, such as a pod's, has no home.
+    return Path(os.path.expanduser(text))
 
 
 def _may_exist(path: Path) -> bool:
@@ -441,7 +445,7 @@ def _credentials(
             )
         token_source = run_plugin(ExecPlugin(plugin, cluster, user_dir, tls, where))
     elif name := user.get("tokenFile"):
-        token_source = token_file = TokenFile(user_dir / Path(name).expanduser())
+        token_source = token_file = TokenFile(user_dir / _path(name))
         try:
             token_file.reload()
         except OSError as error:
@@ -530,7 +534,7 @@ def _pem(section: Mapping[str, Any], name: str, folder: Path) -> bytes | None:
         # As Go does: tools wrap it in lines.
         return base64.b64decode(str(data).replace("\n", "").replace("\r", ""), validate=True)
     if path := section.get(name):
-        return (folder / Path(path).expanduser()).read_bytes()
+        return (folder / _path(path)).read_bytes()
     return None
 
 

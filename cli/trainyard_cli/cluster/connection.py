@@ -63,7 +63,7 @@ def choose(cluster: Cluster, kubeconfig: str | None, context: str | None) -> tup
     Raises:
         PlatformError: An option says something else than the stack file.
     """
-    file = expanded(cluster.kubeconfig)
+    file, kubeconfig = expanded(cluster.kubeconfig), expanded(kubeconfig)
     if file and kubeconfig and Path(kubeconfig).resolve() != Path(file).resolve():
         raise _contradiction("kubeconfig", kubeconfig, file)
     if cluster.context and context and context != cluster.context:
@@ -73,7 +73,7 @@ def choose(cluster: Cluster, kubeconfig: str | None, context: str | None) -> tup
 
 def expanded(kubeconfig: str | None) -> str | None:
     """The path of a kubeconfig, with the home folder of the user for `~`."""
-    return None if kubeconfig is None else str(Path(kubeconfig).expanduser())
+    return None if kubeconfig is None else os.path.expanduser(kubeconfig)
 
 
 def _contradiction(field: str, option: str, setting: str) -> PlatformError:
