@@ -22,7 +22,7 @@ from trainyard_api import names
 from trainyard_api.printable import printable
 
 LONGEST: Final = 64 * 1024
-"""Bytes of a line; the rest of a longer one is left out."""
+"""Bytes of a line; the rest of a longer one is left out, unless it writes over what comes before it."""
 _OVERLAP: Final = timedelta(seconds=1)
 """How far before its last line a log that was cut is read again: output and errors come by two ways."""
 _MOST: Final = 100_000
@@ -72,7 +72,7 @@ class Log:
         if self.other or (self._in_doubt and self._is_other(whole)):
             self.other, self._rest = self.other + self._rest + chunk, b""
             return []
-        self._rest = rest[:LONGEST]
+        self._rest = _cut(rest, is_dated=True)
         return self._fresh(whole) if whole else []
 
     def end(self) -> list[Line]:
@@ -107,7 +107,7 @@ class Log:
     def _is_other(self, raw: Iterable[bytes]) -> bool:
         """Whether these are lines of another log: the first that could tell is none that was read."""
         for line in raw:
-            at, text = _dated(line[:LONGEST])
+            at, text = _dated(_cut(line, is_dated=True))
             if at and not self._is_before(at):
                 self._in_doubt = False
                 return not self._repeated.get((at, hash(text)))
@@ -122,10 +122,10 @@ class Log:
         for line in raw:
             if line.startswith(_NO_LOG):
                 continue
-            at, text = _dated(line[:LONGEST])
+            at, text = _dated(_cut(line, is_dated=True))
             if not at:
                 if not (self._is_cut and text in self._undated):
-                    lines.append((self._last, _shown(text)))
+                    lines.append((self._last, text))
                 if len(self._undated) < _WORDS:
                     self._undated.add(text)
                 continue
@@ -136,7 +136,7 @@ class Log:
             self._recent.append(key)
             # Where output and errors cross, a line keeps its place in its log.
             self._last = max(self._last, at)
-            lines.append((self._last, _shown(text)))
+            lines.append((self._last, text))
         self._forget()
         return lines
 
@@ -153,11 +153,22 @@ class Log:
         del self._recent[:-_MOST]
 
 
+def _cut(line: bytes, *, is_dated: bool = False) -> bytes:
+    """A line that is not too long. What is shown of it is the same in whichever pieces it arrives."""
+    if len(line) <= LONGEST:
+        return line
+    stamp = _STAMP.match(line) if is_dated else None
+    start = stamp.end() + 1 if stamp is not None and line.startswith(b" ", stamp.end()) else 0
+    last = line[start:].rstrip(b"\r")
+    is_over = start + len(last) < len(line)
+    return line[:start] + last[last.rfind(b"\r") + 1 :][: LONGEST - start] + (b"\r" if is_over else b"")
+
+
 def _dated(line: bytes) -> Line:
-    """Its time and its text. The kubelet's own words, such as why there is no log, have none: it is empty."""
+    """Its time and what is shown of it; no time for the kubelet's own words, such as why there is no log."""
     stamp, _, text = line.partition(b" ")
     at = _time(stamp)
-    return (at, text.decode(errors="replace")) if at else ("", line.decode(errors="replace"))
+    return at, _shown((text if at else line).decode(errors="replace"))
 
 
 def _time(stamp: bytes) -> str:
@@ -190,8 +201,8 @@ class Output:
     def feed(self, chunk: bytes) -> list[str]:
         """The lines that are complete with this piece."""
         *whole, rest = (self._rest + chunk).split(b"\n")
-        self._rest = rest[:LONGEST]
-        return [_shown(line[:LONGEST].decode(errors="replace")) for line in whole]
+        self._rest = _cut(rest)
+        return [_shown(_cut(line).decode(errors="replace")) for line in whole]
 
     def end(self) -> list[str]:
         """The line at the end that no line feed follows, if there is one."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shlex
 import sys
@@ -203,6 +204,8 @@ _COMPLETION_OPTIONS: Final = ("install_completion", "show_completion")
 
 def main() -> None:
     """Entry point of the command, also as a plugin of kubectl."""
+    _open_what_is_closed()
+    _write_any_character()
     called = Path(sys.argv[0]).stem
     name = "kubectl trainyard" if called == _PLUGIN else None
     command = get_command(app)
@@ -226,6 +229,22 @@ def main() -> None:
 
 def _refuse_sandbox() -> int:
     raise UserError("trainyard sandbox needs Linux: run it in a virtual machine with Debian or Ubuntu")
+
+
+def _open_what_is_closed() -> None:
+    """Where an input or output is closed, as by `<&-`, have an empty one, also for who uses its number.
+
+    Otherwise the next file that is opened would get the number.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - to the end
+
+
+def _write_any_character() -> None:
+    """Write as an escape what the output's encoding lacks: on stderr, Python does so itself."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _add_rules(command: str) -> None:

@@ -1,5 +1,6 @@
 """Options that several commands share, with the same help."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,9 @@ from .output import Output
 
 def same_place(namespace: str | None, kubeconfig: str | None, context: str | None) -> list[str]:
     """The options that lead another command to the same place."""
-    given = (("-n", namespace), ("--kubeconfig", kubeconfig), ("--context", context))
+    # A shell does not read the ~ of a quoted path, nor that of --kubeconfig=~/config.
+    file = None if kubeconfig is None else os.path.expanduser(kubeconfig)
+    given = (("-n", namespace), ("--kubeconfig", file), ("--context", context))
     return [word for option, value in given if value is not None for word in (option, value)]
 
 

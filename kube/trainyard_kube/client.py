@@ -21,7 +21,7 @@ import msgspec
 from trainyard_api.errors import UserError
 from trainyard_api.printable import clean
 
-from .credentials import Credentials, CredentialsError
+from .credentials import Credentials, CredentialsError, RenewalError
 from .messages import without_values
 from .server_clock import ServerClock
 
@@ -423,7 +423,7 @@ class Client:
                     timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_TIMEOUT),
                 )
         except CredentialsError as error:
-            raise UnauthorizedError(str(error)) from error
+            raise _no_token(error) from error
         except aiohttp.WSServerHandshakeError as error:
             raise await self._refusal(path, params, error.status) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -548,7 +548,7 @@ class _Response:
         try:
             response: aiohttp.ClientResponse = await self._request.__aenter__()
         except CredentialsError as error:
-            raise UnauthorizedError(str(error)) from error
+            raise _no_token(error) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _no_answer(self._method, self._path, error) from error
         self._clock.heard(response.headers.get("Date", ""))
@@ -583,6 +583,11 @@ def _decode(body: bytes, kind: type[T]) -> T:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RetriableError(f"the API server's answer is not valid: {error}") from error
+
+
+def _no_token(error: CredentialsError) -> RetriableError:
+    kind = RetriableError if isinstance(error, RenewalError) else UnauthorizedError
+    return kind(str(error))
 
 
 def _no_answer(method: str, path: str, error: BaseException) -> RetriableError:

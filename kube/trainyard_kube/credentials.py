@@ -20,10 +20,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
-from urllib.parse import urlsplit
+from typing import Any, Final, Protocol
+from urllib.parse import quote, urlsplit
 
 import aiohttp
+import msgspec
 import yaml
 from yarl import URL
 
@@ -36,6 +37,9 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 TOKEN_TTL = 60.0
 """Seconds after which a token file is read again; kubelet rotates it long before it expires."""
+
+_HEADER_MARKS: Final = "!#$&'*+-.^_`|~"
+"""Marks that the name of a header can have, without the one that escapes the others."""
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -53,6 +57,10 @@ class NoKubeconfigError(CredentialsError):
     """There is no kubeconfig and no ServiceAccount."""
 
 
+class RenewalError(CredentialsError):
+    """Credentials that were good have expired; they could not be renewed now, and perhaps can be soon."""
+
+
 class TokenSource(Protocol):
     """A bearer token that changes over time."""
 
@@ -60,6 +68,7 @@ class TokenSource(Protocol):
         """The token to send now; empty if the client certificate says who we are.
 
         Raises:
+            RenewalError: No token is available now.
             CredentialsError: No token is available.
             OSError: The token's file cannot be read.
         """
@@ -190,6 +199,8 @@ class Credentials:
     namespace: str = "default"
     """The namespace of the kubeconfig's context, or of the service account."""
     headers: Mapping[str, str] = field(default_factory=lambda: {"User-Agent": names.OPERATOR})
+    impersonation: tuple[tuple[str, str], ...] = ()
+    """Headers of each request that name another identity to act as."""
     options: tuple[str, ...] = ()
     """The options of kubectl, and of the command, that lead to the same cluster."""
 
@@ -224,6 +235,7 @@ class Credentials:
             # aiohttp follows a redirect by a request of its own, which passes here too.
             if (to := request.url.origin()) != origin:
                 raise aiohttp.ClientError(f"redirected to {to}, which is not the API server")
+            request.headers.extend(self.impersonation)
             source = self.token_source
             token = self.token if source is None else source.token()
             _authorize(request, token)
@@ -280,12 +292,11 @@ def load(
         CredentialsError: A line names the problem and its place.
     """
     if kubeconfig is not None:
-        return from_kubeconfig([Path(kubeconfig).expanduser()], context, run_plugin)
+        return from_kubeconfig([_path(kubeconfig)], context, run_plugin)
     if env := os.environ.get("KUBECONFIG"):
-        paths = [Path(p).expanduser() for p in env.split(os.pathsep) if p]
+        paths = [_path(p) for p in env.split(os.pathsep) if p]
         return from_kubeconfig(paths, context, run_plugin)
-    # Path.expanduser() fails where a pod's user has no home.
-    default = Path(os.path.expanduser("~/.kube/config"))
+    default = _path("~/.kube/config")
     if _may_exist(default):
         return from_kubeconfig([default], context, run_plugin)
     if os.environ.get("KUBERNETES_SERVICE_HOST") and context is None:
@@ -320,6 +331,11 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT) -> Credentials:
         in_cluster=True,
         namespace=namespace.read_text().strip() if namespace.exists() else "default",
     )
+
+
+def _path(text: str) -> Path:
+    # Path.expanduser() fails where a user, such as a pod's, has no home.
+    return Path(os.path.expanduser(text))
 
 
 def _may_exist(path: Path) -> bool:
@@ -383,6 +399,8 @@ def _document(path: Path) -> Mapping[str, Any]:
         raise CredentialsError(f"kubeconfig {path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise CredentialsError(f"kubeconfig {path}: not YAML: {' '.join(str(error).split())}") from error
+    if document is None:  # empty, as kubectl config unset leaves it, or a tool that has not filled it yet
+        return {}
     if not isinstance(document, dict):
         raise CredentialsError(f"kubeconfig {path}: not a kubeconfig")
     for section in ("contexts", "clusters", "users"):
@@ -427,7 +445,7 @@ def _credentials(
             )
         token_source = run_plugin(ExecPlugin(plugin, cluster, user_dir, tls, where))
     elif name := user.get("tokenFile"):
-        token_source = token_file = TokenFile(user_dir / Path(name).expanduser())
+        token_source = token_file = TokenFile(user_dir / _path(name))
         try:
             token_file.reload()
         except OSError as error:
@@ -442,21 +460,53 @@ def _credentials(
         proxy=cluster.get("proxy-url"),
         server_hostname=cluster.get("tls-server-name"),
         source=f"kubeconfig {where}",
+        impersonation=_impersonation(user, where),
     )
+
+
+class _Impersonation(msgspec.Struct):
+    """The part of a kubeconfig's `user` that names another identity to act as."""
+
+    name: str | None = msgspec.field(default=None, name="as")
+    uid: str | None = msgspec.field(default=None, name="as-uid")
+    groups: list[str] | None = msgspec.field(default=None, name="as-groups")
+    extra: dict[str, list[str]] | None = msgspec.field(default=None, name="as-user-extra")
+
+
+def _impersonation(user: Mapping[str, Any], where: str) -> tuple[tuple[str, str], ...]:
+    """The headers that client-go sends for it. Raises `CredentialsError` for what it refuses."""
+    try:
+        other = msgspec.convert(user, _Impersonation)
+    except msgspec.ValidationError as error:
+        raise CredentialsError(f"{where}: user: {error}") from error
+    headers = [("Impersonate-User", other.name)] if other.name else []
+    headers += [("Impersonate-Uid", other.uid)] if other.uid else []
+    headers += [("Impersonate-Group", group) for group in other.groups or ()]
+    for key, values in (other.extra or {}).items():
+        name = f"Impersonate-Extra-{quote(key, safe=_HEADER_MARKS)}"
+        headers += [(name, value) for value in values]
+    if headers and not other.name:
+        raise CredentialsError(f"{where}: as-uid, as-groups and as-user-extra need as, the user to act as")
+    if any(not value.isprintable() for _, value in headers):
+        raise CredentialsError(f"{where}: the identity to act as contains a control character")
+    return tuple(headers)
 
 
 def _require_acceptable(server: str, cluster: Mapping[str, Any], user: Mapping[str, Any], where: str) -> None:
     """Raise `CredentialsError` for what is unsafe or not supported."""
-    url = urlsplit(server)
-    if url.scheme not in {"https", "http"} or not url.hostname:
+    try:
+        url = urlsplit(server)
+        is_url = url.scheme in {"https", "http"} and bool(url.hostname) and url.port != 0
+    except ValueError:  # of its port, or of an IPv6 address
+        is_url = False
+    if not is_url:
         raise CredentialsError(f"{where}: server {server!r} is not a URL")
     if url.scheme == "http" and url.hostname not in LOOPBACK:
         raise CredentialsError(f"{where}: server {server} is not https")
     if cluster.get("insecure-skip-tls-verify"):
         raise CredentialsError(f"{where}: insecure-skip-tls-verify is not accepted; give the cluster's CA")
-    proxy = cluster.get("proxy-url")
-    if proxy and urlsplit(str(proxy)).scheme not in {"http", "https"}:
-        raise CredentialsError(f"{where}: proxy-url {proxy!r} is not supported; use an http or https proxy")
+    if proxy := cluster.get("proxy-url"):
+        require_proxy(str(proxy), f"{where}: proxy-url")
     if user.get("auth-provider"):
         raise CredentialsError(
             f"{where}: auth-provider no longer exists in Kubernetes; get a kubeconfig with an exec plugin, "
@@ -466,11 +516,25 @@ def _require_acceptable(server: str, cluster: Mapping[str, Any], user: Mapping[s
         raise CredentialsError(f"{where}: basic authentication is not supported")
 
 
+def require_proxy(proxy: str, place: str) -> None:
+    """Raise `CredentialsError` for a proxy that is not supported. It is not shown: it may hold a password."""
+    try:
+        url = urlsplit(proxy)
+        is_url = bool(url.hostname) and url.port != 0
+    except ValueError:  # of its port, or of an IPv6 address
+        is_url = False
+    if not is_url:
+        raise CredentialsError(f"{place} is not a URL, such as http://proxy:3128")
+    if url.scheme not in {"http", "https"}:
+        raise CredentialsError(f"{place}: {url.scheme} is not supported; use an http or https proxy")
+
+
 def _pem(section: Mapping[str, Any], name: str, folder: Path) -> bytes | None:
     if data := section.get(f"{name}-data"):
-        return base64.b64decode(data, validate=True)
+        # As Go does: tools wrap it in lines.
+        return base64.b64decode(str(data).replace("\n", "").replace("\r", ""), validate=True)
     if path := section.get(name):
-        return (folder / Path(path).expanduser()).read_bytes()
+        return (folder / _path(path)).read_bytes()
     return None
 
 

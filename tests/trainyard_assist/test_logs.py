@@ -5,7 +5,7 @@ import time
 import pytest
 
 from trainyard_assist import logs
-from trainyard_assist.logs import Line, Log, Place, in_order, is_called, label
+from trainyard_assist.logs import Line, Log, Output, Place, in_order, is_called, label
 
 SECONDS = 2e-6
 """CPU time of a character, as tests/test_expressions.py has it."""
@@ -66,6 +66,34 @@ def test_a_line_has_an_end() -> None:
         assert log.feed(b"x" * 10_000) == []
     [(_, text)] = log.feed(b"\n")
     assert text == "x" * (logs.LONGEST - len(prefix))
+
+
+@pytest.mark.parametrize("size", [7, 1000, 65_536, 10**7])
+@pytest.mark.parametrize("end", ["", "\r", "\r\r"])
+def test_a_progress_bar_of_any_length_shows_its_last_state(size: int, end: str) -> None:
+    states = "".join(f"\r{number}/9999 |{'#' * (number // 1000)}" for number in range(10_000)) + end
+    log, output = Log(), Output()
+    for times in range(2):
+        lines, printed = [], []
+        data = f"{SECOND.format(1, 0)}Z {states}\n".encode()
+        for start in range(0, len(data), size):
+            lines += log.feed(data[start : start + size])
+            printed += output.feed(data[start : start + size])
+            assert max(len(log._rest), len(output._rest)) <= logs.LONGEST + 1
+        assert [text for _, text in lines] == ["9999/9999 |#########"] * (1 - times)
+        assert printed == ["9999/9999 |#########"]
+        log.cut()
+        size = size * 2 + 1  # it is the same line in other pieces too
+
+
+@pytest.mark.parametrize("size", [7, 1000, 65_536, 10**7])
+def test_a_long_state_of_a_progress_bar_has_an_end_in_whichever_pieces_it_comes(size: int) -> None:
+    prefix = f"{SECOND.format(1, 0)}Z "
+    data = f"{prefix}1%\r{'x' * 2 * logs.LONGEST}\r\n".encode()
+    log, lines = Log(), []
+    for start in range(0, len(data), size):
+        lines += log.feed(data[start : start + size])
+    assert [text for _, text in lines] == ["x" * (logs.LONGEST - len(prefix))]
 
 
 def test_after_a_cut_no_line_is_lost_and_none_is_doubled() -> None:

@@ -17,6 +17,7 @@ from trainyard_platform.stack.settings import Cluster, StackSettings
 
 CLI = Path(connection.__file__).parents[1]
 FILE = "/etc/prod/kubeconfig"
+HOME = Path.home()
 PROD = Cluster(kubeconfig=FILE, context="prod")
 
 
@@ -25,6 +26,10 @@ PROD = Cluster(kubeconfig=FILE, context="prod")
     [
         (PROD, None, None, (FILE, "prod")),
         (PROD, "/etc/else/../prod/kubeconfig", "prod", ("/etc/else/../prod/kubeconfig", "prod")),
+        (Cluster(kubeconfig="~/prod"), "~/prod", None, (f"{HOME}/prod", None)),
+        (Cluster(kubeconfig="~/prod"), f"{HOME}/prod", None, (f"{HOME}/prod", None)),
+        (Cluster(kubeconfig=f"{HOME}/prod"), "~/prod", None, (f"{HOME}/prod", None)),
+        (Cluster(), "~nobody-of-this-name/prod", None, ("~nobody-of-this-name/prod", None)),
         (Cluster(), None, None, (None, None)),
         (Cluster(), "/else", "lab", ("/else", "lab")),
         (Cluster(context="prod"), "/else", None, ("/else", "prod")),
@@ -170,11 +175,12 @@ def test_who_is_connected_knows_the_options_that_lead_to_the_same_cluster(
     clusters = [{"name": "lab", "cluster": {"server": "https://10.0.0.1"}}]
     file.write_text(json.dumps({"current-context": "lab", "contexts": [lab], "clusters": clusters}))
     monkeypatch.setenv("KUBECONFIG", str(file))
+    monkeypatch.setenv("HOME", str(tmp_path))
     assert [
         connection.load(*given).command("kubectl", "get", "pods")
-        for given in ((None, None), (None, "lab"), (str(file), "lab"))
+        for given in ((None, None), (None, "lab"), (str(file), "lab"), ("~/my config", "lab"))
     ] == [
         "kubectl get pods",
         "kubectl get pods --context lab",
-        f"kubectl get pods --kubeconfig '{file}' --context lab",
+        *[f"kubectl get pods --kubeconfig '{file}' --context lab"] * 2,
     ]

@@ -9,7 +9,8 @@ import os
 import pty
 import ssl
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,10 @@ from tests.support.explained.objects import HEALTHY
 from tests.support.fake_api import FakeApi, run
 from trainyard_api import places
 from trainyard_api.places import Site
-from trainyard_cli.cluster import connection
+from trainyard_cli.cluster import connection, exec_plugin, proxies
 from trainyard_cli.commands import explain
-from trainyard_kube.credentials import CredentialsError
+from trainyard_kube.client import ApiError, Client, RetriableError, UnauthorizedError
+from trainyard_kube.credentials import Credentials, CredentialsError, ExecPlugin
 from trainyard_operator.serve import certificates
 from trainyard_sandbox.paths import Instance
 
@@ -175,6 +177,38 @@ def test_a_plugin_that_no_longer_gives_a_token_ends_the_command_with_one_sentenc
     run(test)
 
 
+def test_a_plugin_that_cannot_renew_a_token_for_now_is_run_again_until_it_has_failed_for_minutes(
+    folder: Path,
+) -> None:
+    now = [datetime.now(UTC)]
+    later = (now[0] + timedelta(minutes=15)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    giving = plugin(folder, {"token": "first", "expirationTimestamp": later}, {})
+    where = ExecPlugin(giving, {}, folder, None, "here")
+    credential = exec_plugin.Credential(where, lambda: now[0])
+
+    async def test() -> list[type[ApiError]]:
+        kinds: list[type[ApiError]] = []
+        async with (
+            cluster(bearer("first")).serving() as url,
+            Client(Credentials(url, None, token_source=credential)) as client,
+        ):
+            await client.get(TRAINJOB)
+            now[0] += timedelta(minutes=15)
+            for seconds in range(130):
+                try:
+                    await client.get(TRAINJOB)
+                except ApiError as error:
+                    kinds.append(type(error))
+                now[0] += timedelta(seconds=1)
+                if seconds == 20:
+                    assert runs(folder) == 5
+        return kinds
+
+    assert run(test) == [*[RetriableError] * 127, *[UnauthorizedError] * 3]
+    (folder / "runs").unlink()
+    assert credential.token() == "first"
+
+
 def client_certificate(name: str) -> tuple[str, str]:
     """A certificate that vouches for itself, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
@@ -252,21 +286,27 @@ def test_a_plugin_that_asks_for_it_is_told_the_cluster(folder: Path) -> None:
         (
             "import sys; sys.exit('session has expired,\\nlog in again')",
             {},
-            "exec plugin ./cloud-cli failed: process returned 1. session has expired, log in again",
+            "exec plugin ./cloud-cli failed with exit code 1; see its messages above",
         ),
-        ("print('Welcome!')", {}, "exec plugin ./cloud-cli failed: failed to decode process output: "),
-        ("print('[]')", {}, "exec plugin ./cloud-cli failed: malformed response. missing key 'apiVersion'"),
+        ("print('Welcome!')", {}, "exec plugin ./cloud-cli did not print an ExecCredential: "),
+        ("print('[]')", {}, "exec plugin ./cloud-cli did not print an ExecCredential: "),
+        (
+            credential("{}").replace("/v1", "/v1beta1"),
+            {},
+            "exec plugin ./cloud-cli printed an ExecCredential of client.authentication.k8s.io/v1beta1 and "
+            f"not {V1}",
+        ),
         ("print(5)", {}, "exec plugin ./cloud-cli did not print an ExecCredential: "),
         (
             credential('{"token": 5}'),
             {},
             "exec plugin ./cloud-cli did not print an ExecCredential: "
-            "Expected `str`, got `int` - at `$.token`",
+            "Expected `str`, got `int` - at `$.status.token`",
         ),
         (
             "",
             {"interactiveMode": "Always"},
-            "exec plugin ./cloud-cli needs a terminal (interactiveMode: Always), and there is none",
+            "exec plugin ./cloud-cli needs a terminal (interactiveMode: Always), and its input is none",
         ),
     ],
 )
@@ -280,21 +320,46 @@ def test_a_plugin_without_credentials_is_one_sentence_with_its_install_hint(
     assert message.endswith(f". To install it: {HINT}\n")
 
 
-def test_a_plugin_that_fails_in_a_terminal_has_said_why_there(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("mode", "is_terminal", "token"),
+    [
+        ("IfAvailable", True, "True yes"),
+        ("IfAvailable", False, "False "),
+        ("Always", True, "True yes"),
+        ("Never", True, "False "),
+    ],
+)
+def test_a_plugin_can_ask_on_the_terminal_though_the_output_is_redirected(
+    folder: Path, capfd: pytest.CaptureFixture[str], mode: str, is_terminal: bool, token: str
 ) -> None:
-    where = kubeconfig(folder, "https://10.0.0.1", script(folder, "import sys; sys.exit('log in again')"))
-    controller, terminal = pty.openpty()
-    with os.fdopen(controller, "rb") as seen, os.fdopen(terminal, "w") as screen:
-        for stream in ("stdin", "stdout", "stderr"):
-            monkeypatch.setattr(sys, stream, screen)
-        with pytest.raises(CredentialsError) as raised:
-            explain.run("tj", kubeconfig=where)
-        assert seen.readline() == b"log in again\r\n"
-    assert raised.value.shown == (
-        f"{where}, context 'cloud': exec plugin ./cloud-cli failed; see its messages above. "
-        f"To install it: {HINT}"
-    )
+    body = f"""
+        import json, os, sys
+        print("log in?", file=sys.stderr)
+        spec = json.loads(os.environ["KUBERNETES_EXEC_INFO"])["spec"]
+        token = f"{{spec['interactive']}} {{sys.stdin.readline().strip()}}"
+        print(json.dumps({{"apiVersion": {V1!r}, "kind": "ExecCredential", "status": {{"token": token}}}}))
+        """
+    where = kubeconfig(folder, "https://10.0.0.1", script(folder, body, interactiveMode=mode))
+    controller, terminal = pty.openpty() if is_terminal else os.pipe()[::-1]
+    os.write(controller, b"yes\n")
+    with typing_on(terminal):
+        source = connection.load(where, None).token_source
+    os.close(controller)
+    assert source is not None
+    assert source.token() == token
+    assert capfd.readouterr() == ("", "log in?\n")
+
+
+@contextmanager
+def typing_on(terminal: int) -> Iterator[None]:
+    """The terminal is the input of this process, and then closed."""
+    before, screen = os.dup(0), os.fdopen(terminal)
+    os.dup2(terminal, 0)
+    with screen, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdin", screen)
+        yield
+    os.dup2(before, 0)
+    os.close(before)
 
 
 @pytest.mark.parametrize(
@@ -327,6 +392,74 @@ def test_a_proxy_is_taken_from_the_kubeconfig_or_the_environment(
     assert connection.load(kubeconfig(folder, "https://127.0.0.1:6443", giving), None).proxy is None
     own = kubeconfig(folder, "https://10.0.0.1", giving, **{"proxy-url": "http://own:1"})
     assert connection.load(own, None).proxy == "http://own:1"
+
+
+@pytest.mark.parametrize(
+    ("server", "no_proxy", "is_direct"),
+    [
+        ("https://10.0.0.1:6443", "", False),
+        ("https://10.0.0.1:6443", "10.0.0.1", True),
+        ("https://10.0.0.1:6443", "10.0.0.0/8", True),
+        ("https://10.0.0.1:6443", "10.9.9.9/8", True),
+        ("https://10.0.0.1:6443", "10.0.0.0/99", False),
+        ("https://10.0.0.1:6443", "fd00::/8", False),
+        ("https://10.0.0.1:6443", "10.0.0.1:6443", True),
+        ("https://10.0.0.1:6443", "10.0.0.1:443", False),
+        ("https://10.0.0.1", "10.0.0.1:443", True),
+        ("https://10.0.0.1", "0.0.1, .1", False),
+        ("https://[fd00::1]:6443", "fd00::1", True),
+        ("https://[fd00::1]:6443", "[fd00::1]:6443", True),
+        ("https://[fd00::1]:6443", "[fd00::1]:443", False),
+        ("https://[fd00::1]:6443", "fd00:0::1", True),
+        ("https://[fd00::1]:6443", "fd00::/8", True),
+        ("https://api.corp", "*", True),
+        ("https://api.corp", "other, CORP", True),
+        ("https://API.corp", ".corp", True),
+        ("https://api.corp", "*.corp", True),
+        ("https://api.corp:6443", "*.corp:6443", True),
+        ("https://api.corp:6443", "*.corp:443", False),
+        ("https://api.corp", "api.corp", True),
+        ("https://corp", ".corp", False),
+        ("https://corp", "*.corp", False),
+        ("https://corp", "10.0.0.0/8", False),
+        ("https://apicorp", "corp", False),
+        ("https://127.0.0.2", "", True),
+        ("https://[::1]:6443", "", True),
+        ("https://localhost:6443", "", True),
+        ("http://localhost:8001", "", True),
+    ],
+)
+def test_no_proxy_is_read_as_kubectl_reads_it(server: str, no_proxy: str, is_direct: bool) -> None:
+    for no_proxy_name, proxy_name in (("NO_PROXY", "HTTPS_PROXY"), ("no_proxy", "https_proxy")):
+        environment = {no_proxy_name: no_proxy, proxy_name: "http://proxy:3128", "HTTP_PROXY": "http://p:1"}
+        assert proxies.proxy(server, environment) == (None if is_direct else "http://proxy:3128")
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("proxy.corp:3128", "http://proxy.corp:3128"),
+        ("me:secret@proxy.corp", "http://me:secret@proxy.corp"),
+        ("https://proxy.corp", "https://proxy.corp"),
+        (" ", None),
+    ],
+)
+def test_a_proxy_of_the_environment_needs_no_scheme(text: str, url: str | None) -> None:
+    assert proxies.proxy("https://10.0.0.1", {"HTTPS_PROXY": text}) == url
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("socks5://me:secret@h:1", "HTTPS_PROXY: socks5 is not supported; use an http or https proxy"),
+        ("http://", "HTTPS_PROXY is not a URL, such as http://proxy:3128"),
+        ("me:secret@h:port", "HTTPS_PROXY is not a URL, such as http://proxy:3128"),
+    ],
+)
+def test_a_proxy_that_is_not_supported_is_told_without_its_password(text: str, message: str) -> None:
+    with pytest.raises(CredentialsError) as error:
+        proxies.proxy("https://10.0.0.1", {"HTTPS_PROXY": text})
+    assert str(error.value) == message
 
 
 def test_a_command_that_only_looks_finds_the_sandbox_of_its_site_where_there_is_no_kubeconfig(

@@ -257,6 +257,21 @@ def test_a_log_that_is_cut_is_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert out.splitlines() == [f"0 | step {second}" for second in range(5)]
 
 
+def test_a_log_is_requested_again_when_the_api_server_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    api, pauses = Cluster(stamped(1, "a") + stamped(2, "b")), []
+    api.refuse_next("GET", "/log", status(429, "TooManyRequests"), {"Retry-After": "7"})
+    api.refuse_next("GET", "/log", status(503, "ServiceUnavailable"))
+    sleep = asyncio.sleep
+
+    async def slept(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(asyncio, "sleep", slept)
+    assert printed(api, monkeypatch, tail=1) == (0, "0 | b\n", "")
+    assert [seconds for seconds in pauses if seconds] == [7.0, cluster.EVERY]
+
+
 def test_a_job_without_pods_says_its_state_and_who_knows_more(monkeypatch: pytest.MonkeyPatch) -> None:
     assert printed(Cluster(state="Queued"), monkeypatch) == (
         1,

@@ -203,3 +203,44 @@ def test_where_nobody_reads_the_output_the_command_ends_without_a_word(main: str
     finally:
         os.close(writer)
     assert (ended.returncode, ended.stderr) == (141, "")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "out", "err"),
+    [
+        ("ascii", rb"caf\xe9 \u4e2d", rb"\xe9"),
+        ("latin-1", b"caf\xe9 \\u4e2d", b"\xe9"),
+        ("ascii:surrogateescape", rb"caf\xe9 \u4e2d", rb"\xe9"),
+        ("ascii:replace", b"caf? ?", rb"\xe9"),
+        ("utf-8", "caf\xe9 \u4e2d".encode(), "\xe9".encode()),
+    ],
+)
+def test_an_output_of_any_encoding_can_be_written_to(encoding: str, out: bytes, err: bytes) -> None:
+    begin = f"import sys; sys.argv = ['trainyard', 'it']; from {ROOM} import main"
+    write = r"print('caf\xe9 \u4e2d'); print('\xe9', file=sys.stderr)"
+    script = f"{begin}\n@main.app.command('it')\ndef it():\n    {write}\nmain.main()"
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, out + b"\n", err + b"\n")
+
+
+@pytest.mark.parametrize(
+    ("closed", "out", "err"),
+    [("<&-", "0 '' False\n", ""), (">&-", "", ""), ("2>&-", "0 '' False\n", ""), ("<&- >&- 2>&-", "", "")],
+)
+def test_an_input_or_output_that_is_closed_is_empty(closed: str, out: str, err: str) -> None:
+    begin = f"import sys; sys.argv = ['trainyard', 'it']; from {ROOM} import main"
+    write = "print(sys.stdin.fileno(), repr(sys.stdin.read()), sys.stdin.isatty())"
+    script = f"{begin}\n@main.app.command('it')\ndef it():\n    {write}\nmain.main()"
+    ended = subprocess.run(
+        ["sh", "-c", f'"$0" -c "$1" {closed}', sys.executable, script],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, out, err)

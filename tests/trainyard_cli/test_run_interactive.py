@@ -3,6 +3,7 @@
 import asyncio
 import io
 import os
+import pty
 import signal
 import subprocess
 from contextlib import suppress
@@ -18,7 +19,9 @@ from tests.support.pod_logs import TRAINJOB
 from trainyard_api.errors import UserError
 from trainyard_assist.run import interactive
 from trainyard_assist.run.interactive import Waiting
+from trainyard_assist.stops import Answer, Outcome
 from trainyard_cli import interrupts
+from trainyard_cli.cluster import stops, terminal
 from trainyard_cli.commands import attach
 from trainyard_cli.commands import exec as execution
 from trainyard_cli.commands import run_interactive as command
@@ -168,6 +171,63 @@ def test_who_closes_the_terminal_cancels_like_ctrl_c(number: signal.Signals) -> 
 
     assert waits() == "cancelled"
     assert signal.getsignal(number) is signal.SIG_DFL
+
+
+def test_a_terminal_that_is_closed_sends_several_signals_and_only_the_first_interrupts() -> None:
+    events = []
+
+    @interrupts.like_ctrl_c()
+    def waits() -> None:
+        for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGTERM):
+            try:
+                signal.raise_signal(number)
+            except KeyboardInterrupt:
+                events.append(number)
+
+    waits()
+    assert events == [signal.SIGHUP]
+
+
+def test_a_terminal_that_is_closed_during_the_shell_does_not_interrupt_what_comes_after_it() -> None:
+    events = []
+
+    async def shell() -> None:
+        controller, screen = pty.openpty()
+        try:
+            with terminal.raw(screen):
+                signal.raise_signal(signal.SIGHUP)
+                await asyncio.Event().wait()
+        finally:
+            os.close(controller)
+            os.close(screen)
+
+    @interrupts.like_ctrl_c()
+    def opens() -> None:
+        try:
+            asyncio.run(shell())
+        except asyncio.CancelledError:
+            events.append("the shell is left")
+        signal.raise_signal(signal.SIGHUP)
+        events.append("the job is deleted")
+
+    opens()
+    assert events == ["the shell is left", "the job is deleted"]
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+
+
+@interrupts.like_ctrl_c()
+def test_a_terminal_that_is_closed_while_its_job_is_cancelled_does_not_keep_the_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def closed(*_: Any) -> Answer:
+        signal.raise_signal(signal.SIGHUP)
+        await asyncio.sleep(0)
+        return Answer("team", "tj", Outcome.CANCELLED, "TrainJob team/tj is cancelled")
+
+    monkeypatch.setattr(stops, "cancel", closed)
+    trainjob = {"metadata": {"name": "tj", "namespace": "team"}}
+    cancelled = command.cancelled(Credentials("http://127.0.0.1:1", None), trainjob)
+    assert cancelled == "TrainJob team/tj is cancelled"
 
 
 def test_a_job_that_cannot_be_cancelled_says_how_to_end_it(desk: Desk) -> None:

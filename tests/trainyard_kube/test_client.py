@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import ssl
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -254,12 +256,75 @@ def test_a_kubeconfig_names_server_and_token(tmp_path: Path) -> None:
     assert found.tls.check_hostname
 
 
+def test_a_user_acts_as_whom_the_kubeconfig_names_in_requests_and_streams(tmp_path: Path) -> None:
+    heard: list[list[tuple[str, str]]] = []
+    other = {"as": "ada", "as-uid": "u-1", "as-groups": ["a", "b"], "as-user-extra": {"Team/x": ["1", "2"]}}
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        heard.append([(name, value) for name, value in request.headers.items() if "Impersonate" in name])
+        if request.path != "/exec":
+            return web.json_response({})
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        await socket.close()
+        return socket
+
+    async def test() -> None:
+        app = web.Application()
+        app.router.add_get("/{path}", handle)
+        async with TestServer(app) as server:
+            cluster = {"server": str(server.make_url(""))}
+            found = credentials.load(str(kubeconfig(tmp_path, cluster, {"token": "t", **other})))
+            renamed = replace(found, headers={"User-Agent": "trainyard-exec"})
+            async with Client(renamed) as client:
+                await client.get("/pods")
+                async with client.websocket("/exec", params=[], protocols=()):
+                    pass
+
+    run(test)
+    assert heard == 2 * [
+        [
+            ("Impersonate-User", "ada"),
+            ("Impersonate-Uid", "u-1"),
+            ("Impersonate-Group", "a"),
+            ("Impersonate-Group", "b"),
+            ("Impersonate-Extra-Team%2Fx", "1"),
+            ("Impersonate-Extra-Team%2Fx", "2"),
+        ]
+    ]
+
+
+def test_certificates_of_a_kubeconfig_may_be_wrapped_in_lines(tmp_path: Path) -> None:
+    serving = certificates.issue(["127.0.0.1"], datetime.now(UTC))
+    cluster = {"certificate-authority-data": base64.encodebytes(serving.authorities).decode()}
+    user = {
+        "client-certificate-data": base64.encodebytes(serving.certificate).decode().replace("\n", "\r\n"),
+        "client-key-data": base64.encodebytes(serving.key).decode(),
+    }
+    found = credentials.load(str(kubeconfig(tmp_path, cluster, user)))
+    assert found.tls_files is not None
+    assert found.tls_files.loaded == (serving.authorities, serving.certificate, serving.key)
+
+
+def test_an_empty_file_beside_a_kubeconfig_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").write_text("# nothing yet\n")
+    file = kubeconfig(tmp_path, user={"token": "secret"})
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'empty'}:{file}")
+    assert credentials.load().token == "secret"
+    with pytest.raises(CredentialsError, match="empty: no current-context; pass --context"):
+        credentials.load(str(tmp_path / "empty"))
+
+
 @pytest.mark.parametrize(
     ("cluster", "user", "words"),
     [
         ({"insecure-skip-tls-verify": True}, {}, "insecure-skip-tls-verify"),
         ({"server": "http://10.0.0.1"}, {}, "not https"),
         ({"server": "nonsense"}, {}, "not a URL"),
+        ({"server": "https://host:port"}, {}, "not a URL"),
+        ({"server": "https://[host"}, {}, "not a URL"),
         ({"certificate-authority": "gone.crt"}, {}, "gone.crt"),
         ({"certificate-authority-data": "%%%"}, {}, "here"),
         ({}, {"exec": {"command": "aws"}}, "exec plugins are not supported here"),
@@ -267,6 +332,9 @@ def test_a_kubeconfig_names_server_and_token(tmp_path: Path) -> None:
         ({"proxy-url": "socks5://proxy:1"}, {}, "use an http or https proxy"),
         ({}, {"client-certificate-data": "eA=="}, "pairs"),
         ({}, {"username": "u", "password": "p"}, "basic"),
+        ({}, {"as-groups": ["admins"]}, "as-uid, as-groups and as-user-extra need as"),
+        ({}, {"as": "ada", "as-groups": "admins"}, r"user: Expected `array \| null`, got `str`"),
+        ({}, {"as": "ada\r\nImpersonate-Group: admins"}, "contains a control character"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )

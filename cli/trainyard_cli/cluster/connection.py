@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from trainyard_api.places import NoSiteError
 from trainyard_kube import credentials as kube_credentials
@@ -20,6 +19,7 @@ from trainyard_sandbox.paths import Instance
 
 from ..options import same_place
 from .exec_plugin import Credential
+from .proxies import proxy
 
 if TYPE_CHECKING:  # most commands have no stack, and would wait a sixth of a second for its settings
     from trainyard_platform.stack.settings import Cluster
@@ -39,7 +39,7 @@ def load(kubeconfig: str | None, context: str | None) -> Credentials:
     credentials = kube_credentials.load(kubeconfig, context, Credential)
     return replace(
         credentials,
-        proxy=credentials.proxy or _proxy(credentials.server),
+        proxy=credentials.proxy or proxy(credentials.server, os.environ),
         options=tuple(same_place(None, kubeconfig, context)),
     )
 
@@ -63,7 +63,7 @@ def choose(cluster: Cluster, kubeconfig: str | None, context: str | None) -> tup
     Raises:
         PlatformError: An option says something else than the stack file.
     """
-    file = expanded(cluster.kubeconfig)
+    file, kubeconfig = expanded(cluster.kubeconfig), expanded(kubeconfig)
     if file and kubeconfig and Path(kubeconfig).resolve() != Path(file).resolve():
         raise _contradiction("kubeconfig", kubeconfig, file)
     if cluster.context and context and context != cluster.context:
@@ -73,7 +73,7 @@ def choose(cluster: Cluster, kubeconfig: str | None, context: str | None) -> tup
 
 def expanded(kubeconfig: str | None) -> str | None:
     """The path of a kubeconfig, with the home folder of the user for `~`."""
-    return None if kubeconfig is None else str(Path(kubeconfig).expanduser())
+    return None if kubeconfig is None else os.path.expanduser(kubeconfig)
 
 
 def _contradiction(field: str, option: str, setting: str) -> PlatformError:
@@ -120,11 +120,3 @@ def ask(credentials: Credentials, command: str, question: Callable[[Client], Cor
             return await question(connected)
 
     return asyncio.run(answer())
-
-
-def _proxy(server: str) -> str | None:
-    """The proxy for a server according to HTTPS_PROXY and NO_PROXY, as kubectl reads them."""
-    url = urlsplit(server)
-    if url.hostname in kube_credentials.LOOPBACK or proxy_bypass(url.netloc):
-        return None
-    return getproxies().get(url.scheme)

@@ -1,13 +1,14 @@
 """Credentials from the program that a kubeconfig names, such as `aws eks get-token`.
 
-Called by `connection`. The `kubernetes` package runs the program, because it
-implements the ExecCredential protocol; this module uses the answer, and turns
-each error into one sentence (docs/adr/0015).
+Called by `connection`. It runs the program as kubectl does (docs/adr/0048), and
+turns each error into one sentence.
 """
 
 from __future__ import annotations
 
+import os
 import ssl
+import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -16,11 +17,16 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from trainyard_kube.credentials import CredentialsError, ExecPlugin, as_file
+from trainyard_kube.credentials import CredentialsError, ExecPlugin, RenewalError, as_file
 
 MARGIN: Final = timedelta(seconds=10)
 """Credentials that expire within this time are renewed: a request with them could arrive too late."""
 
+_PAUSES: Final = tuple(timedelta(seconds=seconds) for seconds in (2, 5, 10, 20, 30, 60))
+"""How long a plugin that fails to renew credentials is not run again; after the last of them, it has failed.
+The network may be cut, which whoever follows a job waits out."""
+_EXTENSION: Final = "client.authentication.k8s.io/exec"
+"""The extension of a kubeconfig's cluster that is meant for the plugin."""
 _LONGEST: Final = 500
 """Characters of a plugin's output that are shown."""
 
@@ -37,7 +43,8 @@ class _Exec(msgspec.Struct, rename="camel"):
     api_version: Literal["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"]
     args: list[str] | None = None
     env: list[_Variable] | None = None
-    install_hint: str = ""
+    install_hint: str | None = None
+    provide_cluster_info: bool = False
     interactive_mode: Literal["Never", "IfAvailable", "Always"] = "IfAvailable"
 
 
@@ -48,6 +55,14 @@ class _Status(msgspec.Struct, rename="camel"):
     client_certificate_data: str = ""
     client_key_data: str = ""
     expiration_timestamp: datetime | None = None
+
+
+class _Credential(msgspec.Struct, rename="camel"):
+    """An ExecCredential as a plugin prints it."""
+
+    api_version: str
+    kind: Literal["ExecCredential"]
+    status: _Status
 
 
 class Credential:
@@ -65,13 +80,20 @@ class Credential:
         self._plugin = plugin
         self._clock = clock
         self._status = _Status()
+        self._failures: list[RenewalError] = []
+        self._again_at = clock()
         self._renew()
 
     def token(self) -> str:
-        """The token; empty if the plugin gives only a client certificate."""
+        """The token; empty if the plugin gives only a client certificate.
+
+        Raises:
+            RenewalError: It has expired, and the plugin does not give another one now.
+            CredentialsError: The plugin has failed to for minutes.
+        """
         expires = self._status.expiration_timestamp
         if expires is not None and self._clock() >= expires - MARGIN:
-            self._renew()
+            self._renew_expired()
         return self._status.token
 
     def replaces(self, refused: str) -> bool:
@@ -80,62 +102,88 @@ class Credential:
             self._renew()
         return True
 
+    def _renew_expired(self) -> None:
+        if self._failures and self._clock() < self._again_at:
+            raise self._failures[-1]
+        try:
+            self._renew()
+        except CredentialsError as error:
+            if len(self._failures) == len(_PAUSES):
+                raise
+            self._again_at = self._clock() + _PAUSES[len(self._failures)]
+            self._failures.append(RenewalError(str(error)))
+            raise self._failures[-1] from error
+
     def _renew(self) -> None:
-        self._status = _run(self._plugin)
-        certificate, key = self._status.client_certificate_data, self._status.client_key_data
+        status = _run(self._plugin)
+        certificate, key = status.client_certificate_data, status.client_key_data
         if bool(certificate) != bool(key):
             raise _error(self._plugin, "gave a client certificate without its key, or the reverse")
+        if not certificate and not status.token:
+            raise _error(self._plugin, "gave neither a token nor a client certificate")
         if certificate and self._plugin.tls is not None:
             try:
                 with as_file(certificate.encode()) as certfile, as_file(key.encode()) as keyfile:
                     self._plugin.tls.load_cert_chain(certfile, keyfile)
             except ssl.SSLError as error:
                 raise _error(self._plugin, f"gave an unusable client certificate: {error}") from error
-        if not certificate and not self._status.token:
-            raise _error(self._plugin, "gave neither a token nor a client certificate")
+        self._status = status
+        self._failures.clear()
 
 
 def _run(plugin: ExecPlugin) -> _Status:
-    # The package takes a second to import, which only kubeconfigs with plugins cost.
-    from kubernetes.config.config_exception import ConfigException  # noqa: PLC0415
-    from kubernetes.config.exec_provider import ExecProvider  # noqa: PLC0415
-    from kubernetes.config.kube_config import ConfigNode  # noqa: PLC0415
-
-    _require(plugin)
-    folder = str(plugin.folder.absolute())
+    config = _config(plugin)
+    is_interactive = config.interactive_mode != "Never" and sys.stdin.isatty()
+    if config.interactive_mode == "Always" and not is_interactive:
+        raise _error(plugin, "needs a terminal (interactiveMode: Always), and its input is none")
+    environment = {variable.name: variable.value for variable in config.env or ()}
+    environment["KUBERNETES_EXEC_INFO"] = msgspec.json.encode(_info(plugin, config, is_interactive)).decode()
     try:
-        provider = ExecProvider(
-            ConfigNode("exec", plugin.config), folder, ConfigNode("cluster", dict(plugin.cluster))
+        answer = subprocess.run(
+            [config.command, *(config.args or ())],
+            # What is piped to the command is not the plugin's. Its messages may ask the user to log in.
+            stdin=None if is_interactive else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            cwd=plugin.folder.absolute(),
+            env=os.environ | environment,
+            shell=sys.platform == "win32",  # which finds what is no .exe, such as gcloud
+            check=False,
         )
-        answer: Any = provider.run()
     except FileNotFoundError as error:
         raise _error(plugin, "is not installed") from error
     except OSError as error:
         raise _error(plugin, f"cannot be run: {error.strerror}") from error
-    except ConfigException as error:
-        raise _error(plugin, f"failed: {_one_line(str(error).removeprefix('exec: '))}") from error
-    except AttributeError as error:
-        # In a terminal the plugin writes its errors there, where the package does not find them.
-        raise _error(plugin, "failed; see its messages above") from error
-    except (TypeError, ValueError) as error:
-        raise _error(plugin, f"did not print an ExecCredential: {_one_line(str(error))}") from error
+    if answer.returncode != 0:
+        raise _error(plugin, f"failed with exit code {answer.returncode}; see its messages above")
     try:
-        status = msgspec.convert(answer, _Status)
-    except msgspec.ValidationError as error:
-        raise _error(plugin, f"did not print an ExecCredential: {error}") from error
+        credential = msgspec.json.decode(answer.stdout, type=_Credential)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _error(plugin, f"did not print an ExecCredential: {_one_line(str(error))}") from error
+    if credential.api_version != config.api_version:
+        versions = f"{_one_line(credential.api_version)} and not {config.api_version}"
+        raise _error(plugin, f"printed an ExecCredential of {versions}")
+    status = credential.status
     if status.expiration_timestamp is not None and status.expiration_timestamp.tzinfo is None:
         raise _error(plugin, "gave an expirationTimestamp without a time zone")
     return status
 
 
-def _require(plugin: ExecPlugin) -> None:
-    """Raise the errors that are known without running the plugin."""
+def _config(plugin: ExecPlugin) -> _Exec:
     try:
-        config = msgspec.convert(plugin.config, _Exec)
+        return msgspec.convert(plugin.config, _Exec)
     except msgspec.ValidationError as error:
         raise CredentialsError(f"{plugin.where}: exec: {error}") from error
-    if config.interactive_mode == "Always" and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise _error(plugin, "needs a terminal (interactiveMode: Always), and there is none")
+
+
+def _info(plugin: ExecPlugin, config: _Exec, is_interactive: bool) -> dict[str, Any]:
+    """What the plugin is told: the ExecCredential that it is to complete."""
+    spec: dict[str, Any] = {"interactive": is_interactive}
+    if config.provide_cluster_info:
+        extensions = plugin.cluster.get("extensions") or ()
+        own = [each.get("extension") for each in extensions if each.get("name") == _EXTENSION]
+        spec["cluster"] = {key: value for key, value in plugin.cluster.items() if key != "extensions"}
+        spec["cluster"] |= {"config": own[0]} if own else {}
+    return {"apiVersion": config.api_version, "kind": "ExecCredential", "spec": spec}
 
 
 def _error(plugin: ExecPlugin, problem: str) -> CredentialsError:

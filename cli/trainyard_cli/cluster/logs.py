@@ -35,7 +35,8 @@ MOST: Final = 512
 OTHERS: Final = 8
 """Further connections, in addition to those of the logs."""
 EVERY: Final = 2.0
-"""Seconds between two looks at a log that has ended before its pod, and at most at one that is cut."""
+"""Seconds between two looks at a log that has ended before its pod, and at most at one that is cut, unless
+the API server asks for more."""
 GATHER: Final = 0.1
 """Seconds for which lines are gathered, so that they can be put in order."""
 _INACTIVITY: Final = 60.0
@@ -401,8 +402,10 @@ class Logs:
     async def _read_once(
         self, source: Source, *, previous: bool, goes_on: bool
     ) -> AsyncGenerator[list[Line], None]:
-        for attempt in range(_TRIES):
-            tail = self._wanted.tail if attempt == 0 else None
+        pause = 0.0
+        for _ in range(_TRIES):
+            await asyncio.sleep(pause)
+            tail = self._wanted.tail if source.log.is_empty else None
             try:
                 async with aclosing(self._pieces(source, tail=tail, previous=previous)) as pieces:
                     async for lines in pieces:
@@ -415,6 +418,7 @@ class Logs:
             except RetriableError as error:
                 source.error = error
                 source.log.cut()
+                pause = error.retry_after or (EVERY if pause else FIRST)
             except ApiError as error:
                 self._note(source, error)
                 return
@@ -513,7 +517,8 @@ class Logs:
                 if lines := source.log.end():
                     yield lines
                 return
-            await self._until_changed(pod, EVERY if source.error is None else pause)
+            seconds = EVERY if source.error is None else source.error.retry_after or pause
+            await self._until_changed(pod, seconds)
             pause = min(EVERY, 2 * pause)
         if isinstance(source.error, NotFoundError):  # it went once its log had ended
             source.error = None
@@ -558,7 +563,7 @@ class Logs:
                 self._note(source, error)
                 if not isinstance(error, RetriableError):
                     break
-                await asyncio.sleep(FIRST)
+                await asyncio.sleep(error.retry_after or (EVERY if tries else FIRST))
             if (other := source.log.other) and beginning:
                 if _first_line(other) == _first_line(beginning):  # it has restarted once more meanwhile
                     beginning = b""

@@ -15,10 +15,11 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
+from .. import interrupts
+
 _PIECE: Final = 32 * 1024
 _NEVER_BLOCKS: Final = select.PIPE_BUF
 """Bytes that a pipe takes at once, if it takes any."""
-_ENDS: Final = (signal.SIGTERM, signal.SIGHUP)
 _QUIET: Final = b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?25h\x1b[0m\r\n"
 """No reports of the mouse or of what is pasted; the cursor and the usual colours are back, on a new line."""
 
@@ -32,17 +33,14 @@ def raw(descriptor: int) -> Iterator[None]:
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None  # noqa: S101 - an event loop runs
     before = termios.tcgetattr(descriptor)
-    for number in _ENDS:
-        loop.add_signal_handler(number, task.cancel)
-    try:
-        tty.setraw(descriptor, termios.TCSANOW)
-        yield
-    finally:
-        # A terminal that is gone needs nothing.
-        with suppress(termios.error):
-            termios.tcsetattr(descriptor, termios.TCSANOW, before)
-        for number in _ENDS:
-            loop.remove_signal_handler(number)
+    with interrupts.at_first(lambda: loop.call_soon_threadsafe(task.cancel)):
+        try:
+            tty.setraw(descriptor, termios.TCSANOW)
+            yield
+        finally:
+            # A terminal that is gone needs nothing.
+            with suppress(termios.error):
+                termios.tcsetattr(descriptor, termios.TCSANOW, before)
 
 
 def quiet(descriptor: int) -> None:

@@ -170,7 +170,8 @@ def cancelled(credentials: Credentials, trainjob: Json) -> str:
             return answer.message if is_done else f"{answer.message}. {way_out}"
 
     try:
-        return asyncio.run(cancel())
+        with interrupts.at_first(lambda: None):  # a terminal that is closed asks for nothing else
+            return asyncio.run(cancel())
     except KeyboardInterrupt:
         return f"Interrupted: TrainJob {namespace}/{name} may still run. {way_out}"
     except ApiError as error:
