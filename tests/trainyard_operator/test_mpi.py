@@ -90,8 +90,8 @@ GPUS = {"name": "node", "image": "i", "resources": {"limits": {"nvidia.com/gpu":
         pytest.param(
             {"resourcesPerNode": {"limits": {"cpu": 2}}},
             mpi_runtime(GPUS),
-            1,
-            id="the TrainJob's resources alone",
+            4,
+            id="one for each GPU of the runtime if the TrainJob names other resources",
         ),
     ],
 )

@@ -322,10 +322,16 @@ def test_torch_adds_its_variables_behind_those_of_runtime_and_trainjob_and_opens
         pytest.param({}, {"limits": {"cpu": "700m"}}, "1", id="at least one"),
         pytest.param({}, {}, "1", id="one if nothing is said"),
         pytest.param(
-            {"resourcesPerNode": {"limits": {"cpu": 4.0}}},
+            {"resourcesPerNode": {"limits": {"memory": "512Gi"}}},
             {"limits": {"nvidia.com/gpu": 8}},
+            "auto",
+            id="auto with the runtime's GPUs if the TrainJob names other resources",
+        ),
+        pytest.param(
+            {"resourcesPerNode": {"limits": {"nvidia.com/gpu": "0", "cpu": 4.0}}},
+            {"requests": {"nvidia.com/gpu": 8, "cpu": 2}},
             "4",
-            id="the TrainJob's resources alone if it has any",
+            id="by the TrainJob's limit of what the runtime requests",
         ),
     ],
 )

@@ -40,9 +40,19 @@ class Settings:
     """Whether Kueue queues JobSets in place of TrainJobs (see `queueing`)."""
     keeps_resumed: bool = False
     """Whether a TrainJob of a queue keeps `Suspended=False` once it is resumed, as with Trainer (ADR 30)."""
-    as_trainer_builds: bool = False
-    """Whether pods get only what Trainer v2.3 gives them; so for a JobSet that was made so (see
-    `child_annotations`)."""
+    built_as: int = 3
+    """How pods are built; lower for a JobSet that was made so (see `child_annotations`, ADR 32). 1: they get
+    only what Trainer v2.3 gives them. 2: processes are still counted by the TrainJob's own resources."""
+
+    @property
+    def as_trainer_builds(self) -> bool:
+        """Whether pods get only what Trainer v2.3 gives them."""
+        return self.built_as == 1
+
+    @property
+    def counts_own_resources(self) -> bool:
+        """Whether the TrainJob's own resources hide the runtime's from who counts processes."""
+        return self.built_as < 3
 
 
 DEFAULT_SETTINGS: Final = Settings()

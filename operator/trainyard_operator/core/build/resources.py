@@ -22,6 +22,7 @@ from .info import Info
 Amounts = dict[str, Quantity]
 
 _PATH: Final = FieldPath("spec.trainer.resourcesPerNode")
+_KINDS: Final = ("requests", "limits")
 _POD_LEVEL: Final = ("cpu", "memory")
 _POD_LEVEL_PREFIX: Final = "hugepages-"
 
@@ -29,13 +30,26 @@ _POD_LEVEL_PREFIX: Final = "hugepages-"
 def per_node(info: Info) -> Json:
     """The resources that processes are counted by.
 
-    Only the TrainJob's own when it names any, else those of the first
-    container `node` that trains or works for a launcher (Trainer v2.3 does
-    not merge the two).
+    What the TrainJob names counts as it says, the rest as the runtime has it.
+    Trainer v2.3 does not count the rest when the TrainJob names anything.
     """
     own = json_reader.optional_mapping((info.trainer or {}).get("resourcesPerNode"), _PATH)
-    if own is not None:
-        return templates.resources(own, _PATH)
+    if own is None:
+        return _of_node(info)
+    amounts = templates.resources(own, _PATH)
+    if info.settings.counts_own_resources:
+        return amounts
+    named = {name for kind in _KINDS for name in amounts.get(kind, {})}
+    node = _of_node(info)
+    return {
+        kind: {name: amount for name, amount in node.get(kind, {}).items() if name not in named}
+        | amounts.get(kind, {})
+        for kind in _KINDS
+    }
+
+
+def _of_node(info: Info) -> Json:
+    """The resources of the first container `node` that trains or works for a launcher."""
     for job in info.jobs:
         if job["name"] == names.NODE or templates.ancestor(job) == names.ANCESTOR_TRAINER:
             container = templates.container(job, names.NODE)
@@ -47,7 +61,7 @@ def per_node(info: Info) -> Json:
 
 def gpu_count(resources: Json) -> int:
     """How many GPUs: the first resource, by name, with `gpu` in it; of the requests, else of the limits."""
-    for kind in ("requests", "limits"):
+    for kind in _KINDS:
         for name, amount in sorted(resources.get(kind, {}).items()):
             if "gpu" in name.lower() and (count := quantity.parse(amount).ceil()) != 0:
                 return count

@@ -1,8 +1,6 @@
 """Torch: what `torchrun` reads to find its peers (Trainer v2.3, plugin `Torch`).
 
-Counts processes a node only from the TrainJob's own resources when it names
-any, and recognizes a GPU by `gpu` in the resource's name, exactly as Trainer
-does.
+Recognizes a GPU by `gpu` in the resource's name, exactly as Trainer does.
 """
 
 from __future__ import annotations
