@@ -42,7 +42,7 @@ class Settings:
     """Whether a TrainJob of a queue keeps `Suspended=False` once it is resumed, as with Trainer (ADR 30)."""
     built_as: int = 3
     """How pods are built; lower for a JobSet that was made so (see `child_annotations`, ADR 32). 1: they get
-    only what Trainer v2.3 gives them. 2: processes are still counted by the TrainJob's own resources."""
+    only what Trainer v2.3 gives them. 2: as version 0.1.0 builds them."""
 
     @property
     def as_trainer_builds(self) -> bool:
@@ -50,8 +50,9 @@ class Settings:
         return self.built_as == 1
 
     @property
-    def counts_own_resources(self) -> bool:
-        """Whether the TrainJob's own resources hide the runtime's from who counts processes."""
+    def as_first_release_builds(self) -> bool:
+        """Whether the TrainJob's own resources hide the runtime's from who counts processes, and limits are
+        no requests of a gang."""
         return self.built_as < 3
 
 

@@ -37,7 +37,7 @@ def per_node(info: Info) -> Json:
     if own is None:
         return _of_node(info)
     amounts = templates.resources(own, _PATH)
-    if info.settings.counts_own_resources:
+    if info.settings.as_first_release_builds:
         return amounts
     named = {name for kind in _KINDS for name in amounts.get(kind, {})}
     node = _of_node(info)
@@ -78,7 +78,7 @@ def pod_requests(job: Json, *, limits_count: bool = False) -> Amounts:
     Args:
         job: The ReplicatedJob.
         limits_count: Whether a limit is the request where there is none, as the API server has it
-            in a pod. Trainer's sum for a gang leaves it out.
+            in a pod. Trainer's sum for a gang leaves it out (ADR 32).
     """
     spec = templates.pod_template(job)["spec"]
     wanted_by = partial(_requests, limits_count=limits_count)
