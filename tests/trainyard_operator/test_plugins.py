@@ -410,6 +410,29 @@ def test_the_trainers_image_command_and_arguments_replace_the_runtimes():
     }
 
 
+@pytest.mark.parametrize(
+    ("trainer", "kept"),
+    [
+        ({"command": [], "args": []}, {}),
+        ({"command": []}, {"args": ["b"]}),
+        ({"command": ["c"], "args": []}, {"command": ["c"]}),
+        ({"command": None, "args": None}, {"command": ["a"], "args": ["b"]}),
+    ],
+)
+def test_an_empty_command_or_list_of_arguments_takes_the_runtimes_away(trainer, kept):
+    rt = runtime({}, [replicated_job(containers=[node(command=["a"], args=["b"])])])
+    assert containers(trainjob({"trainer": trainer}), rt)["node"] == {**node(resources={}), **kept}
+
+
+@pytest.mark.parametrize("built_as", [1, 2])
+def test_only_in_a_jobset_of_the_first_release_they_stay(built_as):
+    rt = runtime({}, [replicated_job(containers=[node(command=["a"], args=["b"])])])
+    job = trainjob({"trainer": {"command": [], "args": []}})
+    (jobset_,) = plugins.ALL.build(job, rt, replace(DEFAULT_SETTINGS, built_as=built_as))
+    container = jobset_["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0]
+    assert ("command" in container, "args" in container) == (built_as == 2, built_as == 2)
+
+
 def test_initializers_get_their_uri_variables_and_secret():
     initializer = {
         "storageUri": "hf://a/b",

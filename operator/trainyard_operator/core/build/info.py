@@ -55,6 +55,11 @@ class Settings:
         no requests of a gang."""
         return self.built_as < 3
 
+    @property
+    def keeps_emptied_words(self) -> bool:
+        """Whether an empty command or list of arguments leaves the runtime's; not so with Trainer."""
+        return self.built_as == 2
+
 
 DEFAULT_SETTINGS: Final = Settings()
 

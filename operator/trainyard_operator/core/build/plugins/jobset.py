@@ -63,7 +63,7 @@ class JobSetPlugin:
             if step in steps
         }
         if names.ANCESTOR_TRAINER in steps:
-            edits[names.ANCESTOR_TRAINER] = program.edit(info.trainer or {})
+            edits[names.ANCESTOR_TRAINER] = program.edit(info)
         jobs = [
             _replicated_job(job, pods.count, edits)
             for job, pods in zip(info.jobs, info.pod_sets, strict=True)

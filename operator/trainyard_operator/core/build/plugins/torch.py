@@ -46,7 +46,7 @@ class Torch:
         """A command of the TrainJob's own takes the place of the one that makes its runtime elastic."""
         trainer = info.trainer or {}
         own = [*_words(trainer, "command"), *_words(trainer, "args")]
-        if info.policy("torch") is None or not _words(trainer, "command") or any(_NODES in w for w in own):
+        if info.policy("torch") is None or trainer.get("command") is None or any(_NODES in w for w in own):
             return ()
         containers = (templates.container(job, names.NODE) or {} for job in info.jobs)
         if not any(
