@@ -42,8 +42,10 @@ def asked(side, builds):
 OUR_WARNINGS = (
     "spec.trainer.image: applies only to pods of ",
     "spec.trainer.numNodes: 1 makes two pods",
+    "spec.trainer.numProcPerNode: each node has ",
 )
-"""How they begin: which pods keep the runtime's image, and the pods of one node with MPI."""
+"""How they begin: which pods keep the runtime's image, the pods of one node with MPI, and the ranks that
+share a partition of a GPU."""
 
 
 def others(warnings):

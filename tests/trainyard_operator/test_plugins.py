@@ -341,6 +341,29 @@ def test_processes_per_node_are(trainer, runtime_resources, processes):
     assert env == pet("1", processes)
 
 
+@pytest.mark.parametrize(
+    ("trainer", "limits", "warned"),
+    [
+        pytest.param({}, {"nvidia.com/mig-1g.10gb": 1, "cpu": 8}, True, id="more ranks than partitions"),
+        pytest.param({}, {"nvidia.com/mig-1g.10gb": 8, "cpu": 8}, False, id="as many ranks as partitions"),
+        pytest.param({}, {"nvidia.com/mig-1g.10gb": 0, "cpu": 8}, False, id="no partitions"),
+        pytest.param({}, {"nvidia.com/mig-1g.10gb": 1}, False, id="one rank"),
+        pytest.param({}, {"nvidia.com/mig-1g.10gb": 1, "nvidia.com/gpu": 1, "cpu": 8}, False, id="a GPU"),
+        pytest.param(
+            {"numProcPerNode": 8}, {"nvidia.com/mig-1g.10gb": 1, "cpu": 8}, False, id="ranks by choice"
+        ),
+    ],
+)
+def test_of_ranks_that_share_a_partition_of_a_gpu_is_warned(trainer, limits, warned):
+    job = trainjob({"trainer": {**trainer, "resourcesPerNode": {"limits": limits}}})
+    info = plugins.ALL.info(job, runtime({"torch": {}}), DEFAULT_SETTINGS)
+    said = (
+        "spec.trainer.numProcPerNode: each node has 8 ranks, one for each CPU, since nvidia.com/mig-1g.10gb "
+        "does not count as a GPU: set this to 1"
+    )
+    assert tuple(Torch().warnings(info)) == ((said,) if warned else ())
+
+
 def test_an_unnamed_port_is_replaced_and_a_named_one_stays():
     ports = [{"containerPort": 8000, "name": "http"}, {"containerPort": 8080}]
     rt = runtime({"torch": {}}, [replicated_job(containers=[node(ports=ports)])])

@@ -23,6 +23,7 @@ Amounts = dict[str, Quantity]
 
 _PATH: Final = FieldPath("spec.trainer.resourcesPerNode")
 _KINDS: Final = ("requests", "limits")
+_PARTITION: Final = "nvidia.com/mig-"
 _POD_LEVEL: Final = ("cpu", "memory")
 _POD_LEVEL_PREFIX: Final = "hugepages-"
 
@@ -66,6 +67,16 @@ def gpu_count(resources: Json) -> int:
             if "gpu" in name.lower() and (count := quantity.parse(amount).ceil()) != 0:
                 return count
     return 0
+
+
+def partitions(resources: Json) -> dict[str, int]:
+    """How many partitions of GPUs (MIG), by the resource's name."""
+    amounts = {name: amount for kind in _KINDS for name, amount in resources.get(kind, {}).items()}
+    return {
+        name: count
+        for name, amount in sorted(amounts.items())
+        if name.startswith(_PARTITION) and (count := quantity.parse(amount).ceil()) > 0
+    }
 
 
 def pod_requests(job: Json, *, limits_count: bool = False) -> Amounts:
