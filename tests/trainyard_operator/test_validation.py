@@ -455,6 +455,16 @@ def test_a_name_leaves_room_for_those_of_the_pods(nodes: int, room: int, last: s
     ]
 
 
+@pytest.mark.parametrize(("replicas", "room", "last"), [(1, 46, "helper-0-0"), (11, 45, "helper-10-0")])
+def test_a_name_leaves_room_for_the_pods_of_the_last_replica(replicas: int, room: int, last: str) -> None:
+    rt = runtime({}, [{**replicated_job("helper", None), "replicas": replicas}, replicated_job()])
+    assert said(validate(trainjob(name="t" * room), None, rt)) == []
+    assert said(validate(trainjob(name="t" * (room + 1)), None, rt)) == [
+        f'metadata.name: Invalid value: "{"t" * (room + 1)}": must be no more than {room} characters '
+        f"with this runtime, whose pods are named <name>-{last}-abcde in at most 63"
+    ]
+
+
 def test_a_name_leaves_room_for_the_longest_of_the_pods() -> None:
     rt = runtime({}, [replicated_job("a", None), replicated_job("x" * 60, None), replicated_job()])
     (error,) = said(validate(trainjob(), None, rt))
