@@ -43,9 +43,10 @@ OUR_WARNINGS = (
     "spec.trainer.image: applies only to pods of ",
     "spec.trainer.numNodes: 1 makes two pods",
     "spec.trainer.numProcPerNode: each node has ",
+    "spec.trainer.resourcesPerNode: with what the runtime sets, ",
 )
-"""How they begin: which pods keep the runtime's image, the pods of one node with MPI, and the ranks that
-share a partition of a GPU."""
+"""How they begin: which pods keep the runtime's image, the pods of one node with MPI, the ranks that share a
+partition of a GPU, and a request and a limit that Kubernetes refuses together."""
 
 
 def others(warnings):

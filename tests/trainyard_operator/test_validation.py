@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -440,6 +441,31 @@ def test_what_a_runtime_makes_of_a_trainjob_has_no_more_bytes_in_all_jobs_than_a
     ]
     assert asked({}, runtime({}, [large_helpers("a", 80, 200_000), replicated_job()])) == []
     assert asked({"suspend": False}, LARGE, {"suspend": True}) == []
+
+
+@pytest.mark.parametrize(
+    ("runtimes", "own", "warned"),
+    [
+        ({"requests": {"nvidia.com/gpu": 8}}, {"limits": {"nvidia.com/gpu": 4}}, "8 of nvidia.com/gpu, 4"),
+        ({"requests": {"nvidia.com/gpu": 4}}, {"limits": {"nvidia.com/gpu": 8}}, "4 of nvidia.com/gpu, 8"),
+        ({"limits": {"memory": "1Gi"}}, {"requests": {"memory": "2Gi"}}, "2Gi of memory, 1Gi"),
+        ({"requests": {"cpu": 2}}, {"limits": {"cpu": 4}}, ""),
+        ({"limits": {"nvidia.com/gpu": 8}}, {"limits": {"nvidia.com/gpu": 4}}, ""),
+        ({"requests": {"cpu": 2}, "limits": {"cpu": 1}}, None, ""),
+    ],
+)
+def test_of_a_request_and_a_limit_that_kubernetes_refuses_together_is_warned(
+    runtimes: dict[str, Any], own: dict[str, Any] | None, warned: str
+) -> None:
+    container = {"name": "node", "resources": runtimes}
+    rt = runtime({"numNodes": 1}, [replicated_job(containers=[container])])
+    request, _, limit = warned.partition(", ")
+    text = (
+        f"spec.trainer.resourcesPerNode: with what the runtime sets, a node requests {request}, and its "
+        f"limit is {limit}: set both here, or Kubernetes refuses the pods"
+    )
+    job = trainjob({"trainer": {"resourcesPerNode": own}} if own else {})
+    assert validate(job, None, rt) == Answer((text,) if warned else ())
 
 
 @pytest.mark.parametrize(

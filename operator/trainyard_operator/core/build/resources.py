@@ -7,7 +7,7 @@ are canonical text, as `templates.checked` leaves them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -67,6 +67,22 @@ def gpu_count(resources: Json) -> int:
             if "gpu" in name.lower() and (count := quantity.parse(amount).ceil()) != 0:
                 return count
     return 0
+
+
+def contradictions(info: Info) -> Iterator[str]:
+    """Warnings if Kubernetes refuses a node's request and limit, of which the TrainJob sets one at most."""
+    own = json_reader.mapping((info.trainer or {}).get("resourcesPerNode"), _PATH)
+    if not own or info.ml_policy is None:
+        return
+    node = _of_node(info)
+    limits = _parsed(node.get("limits", {}))
+    for name, request in sorted(_parsed(node.get("requests", {})).items()):
+        limit = limits.get(name)
+        if limit is not None and (request.nano > limit.nano or ("/" in name and request.nano < limit.nano)):
+            yield (
+                f"{_PATH}: with what the runtime sets, a node requests {request} of {name}, and its limit is "
+                f"{limit}: set both here, or Kubernetes refuses the pods"
+            )
 
 
 def partitions(resources: Json) -> dict[str, int]:
