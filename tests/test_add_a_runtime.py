@@ -101,7 +101,7 @@ def test_the_guides_overlay_is_one_that_a_stack_may_have(clone: Path) -> None:
                         {"name": "PYTHONUNBUFFERED", "value": "1"},
                         {"name": "PYTHONPATH", "value": "/etc/trainyard/python"},
                     ],
-                    "resources": {"requests": amounts, "limits": amounts},
+                    "resources": {"limits": amounts},
                     "volumeMounts": [
                         {"name": "trainyard-python", "mountPath": "/etc/trainyard/python", "readOnly": True}
                     ],

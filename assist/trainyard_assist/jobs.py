@@ -160,11 +160,23 @@ def _gpus(trainjob: Json, workload: Json | None, nodes: str) -> int | None:
         if (asks := _asks(workload)) is not None:
             return asks
         resources = read.at(trainjob, "spec", "trainer", "resourcesPerNode")
-        count = nodes.rpartition("/")[2]
-        of_all = int(count) if count.isdecimal() else read.number(trainjob, "spec", "trainer", "numNodes")
+        of_all = _with_resources(trainjob, nodes)
         return gpu_count(resources) * of_all if isinstance(resources, Mapping) and of_all else None
     except (AttributeError, TypeError, ValueError):  # no quantities, which an API server does not let in
         return None
+
+
+def _with_resources(trainjob: Json, nodes: str) -> int:
+    """How many pods have `resourcesPerNode`; 0 if unknown.
+
+    `nodes` also counts a chief and parameter servers, which have their own. A launcher has the same: with one
+    node, there are two such pods.
+    """
+    number = read.number(trainjob, "spec", "trainer", "numNodes", default=0)
+    jobs = read.objects(trainjob, "status", "jobsStatus")
+    has_launcher = any(job.get("name") == names.LAUNCHER for job in jobs)
+    count = nodes.rpartition("/")[2]
+    return int(count) if count.isdecimal() and (has_launcher or not number) else number
 
 
 def _asks(workload: Json | None) -> int | None:

@@ -29,6 +29,11 @@ KNOWS = "nodes know of each other without `spec.trainer` too; upstream mends thi
 OPEN_MPI_5 = (
     "Open MPI 5 reads other variables, and without them starts all on one node; Trainer 2.4 sets both"
 )
+COUNTED = (
+    "the GPUs of the runtime count, though the TrainJob names other resources: the pod has both; the "
+    "reference starts one rank on them all (kubeflow/trainer#3974); and a limit is a request of the gang, as "
+    "it is one of the pod"
+)
 OF_OPEN_MPI_5 = "PRTE_MCA_"
 """How the variables begin that Trainer v2.3 does not set."""
 GOLDEN = {
@@ -43,6 +48,15 @@ GOLDEN = {
             f"JobSet tj.spec.replicatedJobs[0].template.spec.template.spec.containers[0].{field}"
             for field in ("env", "ports")
         ),
+    ),
+    "04-torch-ports-envinjection": Allowed(
+        68,
+        COUNTED,
+        tuple(
+            f"JobSet tj.spec.replicatedJobs[0].template.spec.template.spec.{container}.env[{variable}].value"
+            for container, variable in (("containers[0]", 1), ("containers[1]", 2), ("initContainers[0]", 1))
+        )
+        + tuple(f"PodGroup tj.spec.minResources.{name}" for name in ("cpu", "nvidia.com/gpu")),
     ),
 }
 """By case of the corpus, what may be built otherwise; 33: what begins with `OF_OPEN_MPI_5` is left out."""

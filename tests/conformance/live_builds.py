@@ -55,8 +55,8 @@ def mended(case):
         {
             f"{child['kind']} {child['metadata']['name']}": normal(child)
             for child in render(given, settings=settings, namespace=namespace)
-            if child["kind"] == "JobSet"
+            if child["kind"] != "Secret"
         }
-        for settings in (Settings(as_trainer_builds=True), Settings())
+        for settings in (Settings(built_as=1), Settings())
     )
     return set(differences(before, now))

@@ -62,7 +62,7 @@ def test_what_is_built_for_a_jobset_that_trainer_has_made_is_what_trainer_builds
         for path in (GOLDEN / "trainjobs" / f"{case}.yaml", *RUNTIMES)
         for document in documents.parse(path.read_text(), path.name)
     ]
-    built = render(given, settings=Settings(as_trainer_builds=True), namespace="ns")
+    built = render(given, settings=Settings(built_as=1), namespace="ns")
     expected = by_name(load(GOLDEN / "expected" / f"{case}.yaml"))
     assert differences(by_name(built), expected) == {}
 

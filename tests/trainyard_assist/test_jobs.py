@@ -116,6 +116,26 @@ def test_without_the_operators_word_it_is_made_of_the_status_as_the_operator_doe
             id="of all nodes that it wants",
         ),
         pytest.param(
+            trainjob(
+                trainer={"numNodes": 4, "resourcesPerNode": {"limits": {"nvidia.com/gpu": 1}}},
+                ours={"nodes": "6/6"},
+                status={"jobsStatus": [{"name": "chief"}, {"name": "ps"}, {"name": "node"}]},
+            ),
+            None,
+            4,
+            id="of the nodes that it asks for, without chief and parameter server",
+        ),
+        pytest.param(
+            trainjob(
+                trainer={"numNodes": 1, "resourcesPerNode": {"limits": {"nvidia.com/gpu": 4}}},
+                ours={"nodes": "2/2"},
+                status={"jobsStatus": [{"name": "node"}, {"name": "launcher"}]},
+            ),
+            None,
+            8,
+            id="of the launcher too",
+        ),
+        pytest.param(
             trainjob(),
             workload("tj", admission={"podSetAssignments": [{"resourceUsage": {"amd.com/gpu": "16"}}]}),
             16,

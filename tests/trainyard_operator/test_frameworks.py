@@ -202,8 +202,8 @@ TWO_GPUS = {"limits": {"nvidia.com/gpu": 2}}
         pytest.param(
             {"resourcesPerNode": {"limits": {"cpu": 4}}},
             TWO_GPUS,
-            "1",
-            id="the TrainJob's resources alone if it has any",
+            "2",
+            id="one for each GPU of the runtime if the TrainJob names other resources",
         ),
     ],
 )

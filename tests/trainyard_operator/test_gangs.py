@@ -25,6 +25,8 @@ def grouped(jobs, scheduler="coscheduling", policy=None, **template):
 
 READY = [("node", "Ready")]
 MPI = [job("node", pods=3), job("launcher", "trainer", waits=READY)]
+REQUESTS = {"cpu": "3", "nvidia.com/gpu": "24"}
+"""Of three pods."""
 
 GANGS = {
     "everybody without a dependsOn": ([job("a", pods=2), job("node", "trainer")], {"a", "node"}, 3, "3"),
@@ -67,7 +69,14 @@ GANGS = {
 @pytest.mark.parametrize(("jobs", "members", "pods", "cpu"), GANGS.values(), ids=GANGS)
 def test_the_gang_is(jobs, members, pods, cpu):
     found = gang.of(new_info(trainjob(), grouped(jobs), DEFAULT_SETTINGS))
-    assert found == gang.Gang(frozenset(members), pods, {"cpu": cpu})
+    requests = {"cpu": cpu, "nvidia.com/gpu": str(8 * pods)}
+    assert found == gang.Gang(frozenset(members), pods, requests)
+
+
+@pytest.mark.parametrize("built_as", [1, 2])
+def test_a_limit_is_no_request_of_the_gang_of_an_earlier_jobset(built_as: int) -> None:
+    info = new_info(trainjob(), grouped(MPI), replace(DEFAULT_SETTINGS, built_as=built_as))
+    assert gang.of(info) == gang.Gang(frozenset({"node"}), 3, {"cpu": "3"})
 
 
 def built(rt, spec=None):
@@ -87,7 +96,7 @@ def test_without_a_policy_there_is_no_podgroup():
 
 def test_coscheduling_labels_the_gang_alone():
     group, pods = built(grouped(MPI, policy={"scheduleTimeoutSeconds": 30}))
-    assert group["spec"] == {"minMember": 3, "minResources": {"cpu": "3"}, "scheduleTimeoutSeconds": 30}
+    assert group["spec"] == {"minMember": 3, "minResources": REQUESTS, "scheduleTimeoutSeconds": 30}
     assert pods == {"node": {"labels": {"scheduling.x-k8s.io/pod-group": "tj"}}, "launcher": {}}
 
 
@@ -101,7 +110,7 @@ def test_coscheduling_waits_a_minute_for_the_gang_unless_the_runtime_says_how_lo
 
 def test_volcano_annotates_the_gang_alone():
     group, pods = built(grouped(MPI, "volcano"))
-    assert group["spec"] == {"minMember": 3, "minResources": {"cpu": "3"}}
+    assert group["spec"] == {"minMember": 3, "minResources": REQUESTS}
     assert pods == {"node": {"annotations": {"scheduling.k8s.io/group-name": "tj"}}, "launcher": {}}
 
 
@@ -115,7 +124,7 @@ def test_volcanos_group_has_the_queue_the_last_priority_class_and_the_topology()
     group, _ = built(grouped(jobs, "volcano", {"networkTopology": {"mode": "soft"}}, metadata=queue))
     assert group["spec"] == {
         "minMember": 3,
-        "minResources": {"cpu": "3"},
+        "minResources": REQUESTS,
         "queue": "q",
         "priorityClassName": "high",
         "networkTopology": {"mode": "soft", "highestTierAllowed": 1},
@@ -138,7 +147,7 @@ def test_volcanos_topology_is_the_narrowest_unless_the_runtime_says_another(
 
 def test_a_group_counts_the_nodes_that_the_trainjob_asks_for():
     group, _ = built(grouped([job("node", "trainer", cpu="500m")]), {"trainer": {"numNodes": 3}})
-    assert (group["spec"]["minMember"], group["spec"]["minResources"]) == (3, {"cpu": "1500m"})
+    assert (group["spec"]["minMember"], group["spec"]["minResources"]) == (3, {**REQUESTS, "cpu": "1500m"})
 
 
 def test_pods_keep_their_own_labels():

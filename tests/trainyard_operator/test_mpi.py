@@ -90,8 +90,8 @@ GPUS = {"name": "node", "image": "i", "resources": {"limits": {"nvidia.com/gpu":
         pytest.param(
             {"resourcesPerNode": {"limits": {"cpu": 2}}},
             mpi_runtime(GPUS),
-            1,
-            id="the TrainJob's resources alone",
+            4,
+            id="one for each GPU of the runtime if the TrainJob names other resources",
         ),
     ],
 )
@@ -199,6 +199,19 @@ def test_it_reaches_the_trainers_step_alone_where_they_differ_and_the_user_is_to
         "different images for them"
     )
     assert images("mine", "i", "j") == (["mine", "i"], (said,))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "policy", "warned"),
+    [(1, {}, True), (2, {}, False), (None, {}, False), (1, {"runLauncherAsNode": False}, False)],
+)
+def test_whoever_wants_one_node_is_told_of_the_two_pods(nodes, policy, warned):
+    job = trainjob({} if nodes is None else {"trainer": {"numNodes": nodes}})
+    said = (
+        "spec.trainer.numNodes: 1 makes two pods, the launcher and one more node, each with the resources of "
+        "a node, as 2 does: a runtime with mlPolicy.mpi always has both"
+    )
+    assert validate(job, None, mpi_runtime(**policy)).warnings == ((said,) if warned else ())
 
 
 def test_who_only_changes_a_trainjob_is_not_told_again():

@@ -58,6 +58,13 @@ def test_paddle_chooses_its_backend_where_there_are_gpus() -> None:
     assert node("paddle", numNodes=2, resourcesPerNode=resources)["env"] == PADDLE
 
 
+def test_paddle_chooses_its_backend_where_the_runtime_has_gpus() -> None:
+    gpus = {"name": "node", "resources": {"limits": {"nvidia.com/gpu": "8"}}}
+    rt = replace(labelled("paddle"), spec=runtime({"numNodes": 1}, [replicated_job(containers=[gpus])]).spec)
+    job = trainjob({"trainer": {"numNodes": 2, "resourcesPerNode": {"limits": {"memory": "1Gi"}}}})
+    assert containers(job, rt)["node"]["env"] == PADDLE
+
+
 @pytest.mark.parametrize(
     ("framework", "own", "env"),
     [

@@ -322,10 +322,16 @@ def test_torch_adds_its_variables_behind_those_of_runtime_and_trainjob_and_opens
         pytest.param({}, {"limits": {"cpu": "700m"}}, "1", id="at least one"),
         pytest.param({}, {}, "1", id="one if nothing is said"),
         pytest.param(
-            {"resourcesPerNode": {"limits": {"cpu": 4.0}}},
+            {"resourcesPerNode": {"limits": {"memory": "512Gi"}}},
             {"limits": {"nvidia.com/gpu": 8}},
+            "auto",
+            id="auto with the runtime's GPUs if the TrainJob names other resources",
+        ),
+        pytest.param(
+            {"resourcesPerNode": {"limits": {"nvidia.com/gpu": "0", "cpu": 4.0}}},
+            {"requests": {"nvidia.com/gpu": 8, "cpu": 2}},
             "4",
-            id="the TrainJob's resources alone if it has any",
+            id="by the TrainJob's limit of what the runtime requests",
         ),
     ],
 )
@@ -333,6 +339,29 @@ def test_processes_per_node_are(trainer, runtime_resources, processes):
     rt = runtime({"torch": {}}, [replicated_job(containers=[node(resources=runtime_resources)])])
     env = containers(trainjob({"trainer": trainer}), rt)["node"]["env"]
     assert env == pet("1", processes)
+
+
+@pytest.mark.parametrize(
+    ("trainer", "limits", "warned"),
+    [
+        pytest.param({}, {"nvidia.com/mig-1g.10gb": 1, "cpu": 8}, True, id="more ranks than partitions"),
+        pytest.param({}, {"nvidia.com/mig-1g.10gb": 8, "cpu": 8}, False, id="as many ranks as partitions"),
+        pytest.param({}, {"nvidia.com/mig-1g.10gb": 0, "cpu": 8}, False, id="no partitions"),
+        pytest.param({}, {"nvidia.com/mig-1g.10gb": 1}, False, id="one rank"),
+        pytest.param({}, {"nvidia.com/mig-1g.10gb": 1, "nvidia.com/gpu": 1, "cpu": 8}, False, id="a GPU"),
+        pytest.param(
+            {"numProcPerNode": 8}, {"nvidia.com/mig-1g.10gb": 1, "cpu": 8}, False, id="ranks by choice"
+        ),
+    ],
+)
+def test_of_ranks_that_share_a_partition_of_a_gpu_is_warned(trainer, limits, warned):
+    job = trainjob({"trainer": {**trainer, "resourcesPerNode": {"limits": limits}}})
+    info = plugins.ALL.info(job, runtime({"torch": {}}), DEFAULT_SETTINGS)
+    said = (
+        "spec.trainer.numProcPerNode: each node has 8 ranks, one for each CPU, since nvidia.com/mig-1g.10gb "
+        "does not count as a GPU: set this to 1"
+    )
+    assert tuple(Torch().warnings(info)) == ((said,) if warned else ())
 
 
 def test_an_unnamed_port_is_replaced_and_a_named_one_stays():
@@ -402,6 +431,29 @@ def test_the_trainers_image_command_and_arguments_replace_the_runtimes():
         "args": ["b"],
         "resources": {},
     }
+
+
+@pytest.mark.parametrize(
+    ("trainer", "kept"),
+    [
+        ({"command": [], "args": []}, {}),
+        ({"command": []}, {"args": ["b"]}),
+        ({"command": ["c"], "args": []}, {"command": ["c"]}),
+        ({"command": None, "args": None}, {"command": ["a"], "args": ["b"]}),
+    ],
+)
+def test_an_empty_command_or_list_of_arguments_takes_the_runtimes_away(trainer, kept):
+    rt = runtime({}, [replicated_job(containers=[node(command=["a"], args=["b"])])])
+    assert containers(trainjob({"trainer": trainer}), rt)["node"] == {**node(resources={}), **kept}
+
+
+@pytest.mark.parametrize("built_as", [1, 2])
+def test_only_in_a_jobset_of_the_first_release_they_stay(built_as):
+    rt = runtime({}, [replicated_job(containers=[node(command=["a"], args=["b"])])])
+    job = trainjob({"trainer": {"command": [], "args": []}})
+    (jobset_,) = plugins.ALL.build(job, rt, replace(DEFAULT_SETTINGS, built_as=built_as))
+    container = jobset_["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0]
+    assert ("command" in container, "args" in container) == (built_as == 2, built_as == 2)
 
 
 def test_initializers_get_their_uri_variables_and_secret():

@@ -43,7 +43,7 @@ RUNS = {"replicated_jobs_status": (counts(active=1),)}
 """Of a JobSet that has pods, as `COUNTED` says already."""
 
 
-def rendered(suspend=False, revision=REVISION, built_as="2"):
+def rendered(suspend=False, revision=REVISION, built_as="3"):
     """The JobSet manifest, written out, of a TrainJob on the runtime PLAIN."""
     manifest: dict[str, Any] = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",

@@ -367,6 +367,19 @@ def test_a_gate_that_is_turned_on_or_off_changes_no_jobset_that_is_there(at_firs
     assert resumed.manifest["spec"] == {**created.manifest["spec"], "suspend": False}
 
 
+@pytest.mark.parametrize("built_as", [1, 2, 3])
+def test_a_jobset_that_is_there_stays_as_it_was_built(built_as):
+    given = {"trainer": {"resourcesPerNode": {"limits": {"memory": "1Gi"}}}}
+    node = {"name": "node", "resources": {"limits": {"nvidia.com/gpu": "8"}}}
+    rt = runtime({"torch": {}}, [replicated_job(containers=[node])])
+    waits = trainjob({**given, "suspend": True})
+    created = decide(settings=Settings(built_as=built_as), job=waits, rt=rt).writes[-1]
+    js = jobset(suspend=True, annotations=created.manifest["metadata"]["annotations"])
+    resumed = decide(job=trainjob({**given, "suspend": False}), js=js, rt=rt).writes[-1]
+    assert resumed.manifest["spec"] == {**created.manifest["spec"], "suspend": False}
+    assert ("auto" in str(resumed.manifest), "auto" in str(decide(job=waits, rt=rt))) == (built_as == 3, True)
+
+
 def test_no_job_reports_unless_the_gate_is_on():
     writes = reconcile.reconcile(observed(rt=runtime({"torch": {}})), at(1)).writes
     assert [identity(write.manifest) for write in writes[1:]] == [JOBSET]

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -443,6 +444,31 @@ def test_what_a_runtime_makes_of_a_trainjob_has_no_more_bytes_in_all_jobs_than_a
 
 
 @pytest.mark.parametrize(
+    ("runtimes", "own", "warned"),
+    [
+        ({"requests": {"nvidia.com/gpu": 8}}, {"limits": {"nvidia.com/gpu": 4}}, "8 of nvidia.com/gpu, 4"),
+        ({"requests": {"nvidia.com/gpu": 4}}, {"limits": {"nvidia.com/gpu": 8}}, "4 of nvidia.com/gpu, 8"),
+        ({"limits": {"memory": "1Gi"}}, {"requests": {"memory": "2Gi"}}, "2Gi of memory, 1Gi"),
+        ({"requests": {"cpu": 2}}, {"limits": {"cpu": 4}}, ""),
+        ({"limits": {"nvidia.com/gpu": 8}}, {"limits": {"nvidia.com/gpu": 4}}, ""),
+        ({"requests": {"cpu": 2}, "limits": {"cpu": 1}}, None, ""),
+    ],
+)
+def test_of_a_request_and_a_limit_that_kubernetes_refuses_together_is_warned(
+    runtimes: dict[str, Any], own: dict[str, Any] | None, warned: str
+) -> None:
+    container = {"name": "node", "resources": runtimes}
+    rt = runtime({"numNodes": 1}, [replicated_job(containers=[container])])
+    request, _, limit = warned.partition(", ")
+    text = (
+        f"spec.trainer.resourcesPerNode: with what the runtime sets, a node requests {request}, and its "
+        f"limit is {limit}: set both here, or Kubernetes refuses the pods"
+    )
+    job = trainjob({"trainer": {"resourcesPerNode": own}} if own else {})
+    assert validate(job, None, rt) == Answer((text,) if warned else ())
+
+
+@pytest.mark.parametrize(
     ("nodes", "room", "last"),
     [(0, 48, "node-0-0"), (1, 48, "node-0-0"), (10, 48, "node-0-9"), (11, 47, "node-0-10")],
 )
@@ -450,6 +476,16 @@ def test_a_name_leaves_room_for_those_of_the_pods(nodes: int, room: int, last: s
     job = trainjob({"trainer": {"numNodes": nodes}}, name="t" * room)
     assert said(validate(job, None, PLAIN)) == []
     assert said(validate(replace(job, name="t" * (room + 1)), None, PLAIN)) == [
+        f'metadata.name: Invalid value: "{"t" * (room + 1)}": must be no more than {room} characters '
+        f"with this runtime, whose pods are named <name>-{last}-abcde in at most 63"
+    ]
+
+
+@pytest.mark.parametrize(("replicas", "room", "last"), [(1, 46, "helper-0-0"), (11, 45, "helper-10-0")])
+def test_a_name_leaves_room_for_the_pods_of_the_last_replica(replicas: int, room: int, last: str) -> None:
+    rt = runtime({}, [{**replicated_job("helper", None), "replicas": replicas}, replicated_job()])
+    assert said(validate(trainjob(name="t" * room), None, rt)) == []
+    assert said(validate(trainjob(name="t" * (room + 1)), None, rt)) == [
         f'metadata.name: Invalid value: "{"t" * (room + 1)}": must be no more than {room} characters '
         f"with this runtime, whose pods are named <name>-{last}-abcde in at most 63"
     ]

@@ -67,7 +67,7 @@ def test_every_change_has_its_place() -> None:
                         "terminationMessagePolicy": "FallbackToLogsOnError",
                         "command": before["spec"]["containers"][0]["command"],
                         "env": [{"name": "PYTHONUNBUFFERED", "value": "1"}, {"name": "A", "value": "stack"}],
-                        "resources": {"requests": {"nvidia.com/gpu": "8"}, "limits": {"nvidia.com/gpu": "8"}},
+                        "resources": {"limits": {"nvidia.com/gpu": "8"}},
                     }
                 ],
             },
@@ -94,10 +94,28 @@ def test_a_resource_of_zero_is_taken_away() -> None:
     [container] = changed("torch-rdma", resources={"rdma/ib": "0", "rdma/hca": "1"})["node"]["spec"][
         "containers"
     ]
-    assert container["resources"] == {
-        "requests": {"rdma/hca": "1"},
-        "limits": {"nvidia.com/gpu": "8", "rdma/hca": "1"},
+    assert container["resources"] == {"limits": {"nvidia.com/gpu": "8", "rdma/hca": "1"}}
+
+
+def test_a_limit_of_the_stack_takes_the_place_of_the_runtimes_request() -> None:
+    """It would stay when a TrainJob lowers the limit, and Kubernetes refuses such a pod."""
+    given = manifest("plain")
+    pods(given)["node"]["spec"]["containers"][0]["resources"] = {
+        "requests": {"cpu": "4", "memory": "1Gi"},
+        "limits": {"cpu": "8"},
     }
+    found = pods(overlay.apply(given, RuntimeOverlay.model_validate({"resources": {"cpu": "6"}})))["node"]
+    assert found["spec"]["containers"][0]["resources"] == {
+        "requests": {"memory": "1Gi"},
+        "limits": {"cpu": "6"},
+    }
+
+
+def test_without_any_amount_there_are_no_resources() -> None:
+    [container] = changed("torchtune-llama3.2-1b", resources={"nvidia.com/gpu": "0"})["node"]["spec"][
+        "containers"
+    ]
+    assert container["resources"] == {}
 
 
 def test_a_topology_takes_the_place_of_the_catalogs() -> None:

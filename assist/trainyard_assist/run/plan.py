@@ -130,8 +130,14 @@ def _variable(variable: Json) -> str:
 
 
 def _nodes(trainer: Json, runtime: Runtime) -> str:
-    number = read.number(trainer, "numNodes", default=runtime.nodes)
-    resources = trainer.get("resourcesPerNode") or runtime.container.get("resources") or {}
+    number = max(read.number(trainer, "numNodes", default=runtime.nodes), runtime.least_nodes)
+    resources = {
+        part: {
+            **(read.at(runtime.container, "resources", part) or {}),
+            **(read.at(trainer, "resourcesPerNode", part) or {}),
+        }
+        for part in ("limits", "requests")
+    }
     amounts = {**read.texts(resources, "limits"), **read.texts(resources, "requests")}
     gpus = gpu_count(resources)
     each = [f"{gpus} GPU{'s' if gpus > 1 else ''}"] if gpus else []

@@ -39,6 +39,12 @@ class Runtime:
         return read.number(self.manifest, "spec", "mlPolicy", "numNodes", default=1)
 
     @property
+    def least_nodes(self) -> int:
+        """Pods that train at least: a launcher that trains is never alone."""
+        trains_too = read.at(self.manifest, "spec", "mlPolicy", "mpi", "runLauncherAsNode")
+        return 2 if trains_too is True else 1
+
+    @property
     def container(self) -> Json:
         """The container that trains; empty if it has none."""
         for job in read.objects(self.manifest, "spec", "template", "spec", "replicatedJobs"):

@@ -96,9 +96,12 @@ def _env(container: dict[str, Any], overlay: RuntimeOverlay) -> None:
 def _container(container: dict[str, Any], overlay: RuntimeOverlay) -> None:
     _env(container, overlay)
     if overlay.resources:
-        # Extended resources must have equal requests and limits; for CPU and
-        # memory that gives a training node exactly what it asked for.
-        resources = container.setdefault("resources", {})
-        for part in ("requests", "limits"):
-            amounts = {**resources.get(part, {}), **overlay.resources}
-            resources[part] = {k: v for k, v in amounts.items() if quantity.parse(v).nano != 0}
+        # A limit is a request too. A request of the runtime's would stay when a TrainJob lowers the limit,
+        # and Kubernetes refuses a pod that requests more than its limit.
+        before = container.setdefault("resources", {})
+        requests = {k: v for k, v in before.get("requests", {}).items() if k not in overlay.resources}
+        amounts = {**before.get("limits", {}), **overlay.resources}
+        limits = {k: v for k, v in amounts.items() if quantity.parse(v).nano != 0}
+        changed = {**before, "requests": requests, "limits": limits}
+        # Clients that find empty limits look for a device in them, and fail.
+        container["resources"] = {part: entries for part, entries in changed.items() if entries}

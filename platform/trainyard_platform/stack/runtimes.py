@@ -59,8 +59,8 @@ class RuntimeOverlay(StrictModel):
     env: dict[str, str] = Field(default={})
     """Environment variables of the trainer's containers. They take precedence over the catalog's."""
     resources: dict[str, Quantity] = Field(default={})
-    """Requests and limits of the trainer's containers, by resource name, such as nvidia.com/gpu. "0" removes
-    a request of the catalog."""
+    """Limits of the trainer's containers, by resource name, such as nvidia.com/gpu. They are the requests
+    too. "0" removes a resource of the catalog."""
     node_selector: dict[str, str] = Field(default={})
     """Node labels that the trainer's pods require, in addition to the catalog's."""
     tolerations: tuple[Toleration, ...] = ()

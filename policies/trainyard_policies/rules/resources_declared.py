@@ -11,6 +11,9 @@ from ..rule import Finding, Level, Rule, Severity
 from ..subject import Subject
 
 NEEDED: Final = ("cpu", "memory")
+_OF_SDK: Final = frozenset({"cpu", "google.com/tpu", "huawei.com/Ascend910", "nvidia.com/gpu"})
+_MIG: Final = "nvidia.com/mig-"
+"""Where limits name none of these, the SDK's `list_runtimes` and `list_jobs` raise an error."""
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
@@ -25,6 +28,12 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
             yield Finding(container.resources.path, f"should request and limit {' and '.join(unsaid)}")
         if requested:
             yield Finding(container.resources.path, f"should limit {' and '.join(requested)}")
+    for container in workload.training_containers():
+        limits, path = container.resources.amounts("limits")
+        written = container.resources.value.get("limits") is not None
+        if written and not any(name in _OF_SDK or name.startswith(_MIG) for name in limits):
+            named = f"names only {', '.join(sorted(limits))}" if limits else "is empty"
+            yield Finding(path, f"should name cpu or a device that the Kubeflow SDK knows, but {named}")
 
 
 RULE = Rule(
@@ -32,8 +41,9 @@ RULE = Rule(
     title="Containers request and limit CPU and memory",
     why=(
         "Without requests the scheduler packs a node as if the job needed nothing, and quotas count nothing; "
-        "without limits one job can take a node's memory from the others. By default this is advice, because "
-        "amounts depend on the stack or the TrainJob."
+        "without limits one job can take a node's memory from the others. If the limits of a training "
+        "container name neither CPU nor a device that the Kubeflow SDK knows, its list_runtimes() fails for "
+        "everybody. By default this is advice, because amounts depend on the stack or the TrainJob."
     ),
     remedy=(
         "Set resources in each container of the runtime. In a stack, runtimes.<name>.resources sets those of "

@@ -4,9 +4,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from tests.support.run_runtimes import runtime
+from trainyard_api.json_types import Json
 from trainyard_assist.explain.model import Holder, QueuePlace
 from trainyard_assist.run import settings
 from trainyard_assist.run.plan import Draft, Queue, lines
+from trainyard_assist.run.runtime import Runtime
 from trainyard_assist.run.trainjob import trainjob
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -67,6 +69,28 @@ def test_a_plan_with_all_that_can_be_said() -> None:
         "             trainer.numNodes: 1 -> 2",
         "  not seen   keys of Secret hub that cannot be variables: tls.crt",
     ]
+
+
+def nodes_line(on: Runtime, trainer: Json) -> str:
+    planned = draft()
+    planned = replace(planned, runtime=on, trainjob={**planned.trainjob, "spec": {"trainer": trainer}})
+    return list(lines(planned, NOW))[4].removeprefix("  nodes      ")
+
+
+def test_a_launcher_that_trains_has_one_more_node_beside_it() -> None:
+    mpi = runtime("mpi")
+    mpi.manifest["spec"]["mlPolicy"]["mpi"] = {"runLauncherAsNode": True}
+    resources = {"limits": {"nvidia.com/gpu": 8}}
+    assert nodes_line(mpi, {"resourcesPerNode": resources}) == "2, each with 8 GPUs; 16 GPUs in all"
+    assert nodes_line(mpi, {"numNodes": 3}) == "3"
+    assert nodes_line(runtime("mpi"), {"numNodes": 1}) == "1"
+
+
+def test_a_node_has_the_runtimes_resources_but_for_those_that_the_trainjob_names() -> None:
+    on = runtime(resources={"limits": {"nvidia.com/gpu": "8", "memory": "1Gi"}})
+    assert nodes_line(on, {"resourcesPerNode": {"limits": {"memory": "2Gi"}}}) == (
+        "1, each with 8 GPUs, memory 2Gi"
+    )
 
 
 def test_a_refusal_is_told_in_the_words_of_admission() -> None:

@@ -169,11 +169,7 @@ def of_children(job: TrainJob, children: Sequence[Json], limits: Limits) -> Iter
 
 def _name_errors(job: TrainJob, replicated_jobs: Sequence[Json]) -> Iterator[FieldError]:
     """One error for the ReplicatedJob that leaves the TrainJob's name the least room."""
-    suffixes = [
-        f"-{replicated['name']}-0-{max(0, replicated['template']['spec']['completions'] - 1)}{_RANDOM_SUFFIX}"
-        for replicated in replicated_jobs
-    ]
-    longest = max(suffixes, key=len)
+    longest = max(map(_last_suffix, replicated_jobs), key=len)
     room = LONGEST_NAME - len(longest)
     if len(job.name) > room:
         detail = (
@@ -181,6 +177,13 @@ def _name_errors(job: TrainJob, replicated_jobs: Sequence[Json]) -> Iterator[Fie
             f"<name>{longest} in at most {LONGEST_NAME}"
         )
         yield FieldError(ErrorType.INVALID, "metadata.name", job.name, detail)
+
+
+def _last_suffix(replicated: Json) -> str:
+    """What the name of the last pod of the last replica has behind the TrainJob's."""
+    job = max(0, _number(replicated, "replicas", FieldPath()) - 1)
+    pod = max(0, replicated["template"]["spec"]["completions"] - 1)
+    return f"-{replicated['name']}-{job}-{pod}{_RANDOM_SUFFIX}"
 
 
 def _patched(trainjob: Json, part: str = "spec") -> Iterator[tuple[Json, FieldPath]]:

@@ -49,8 +49,9 @@ def members(info: Info) -> frozenset[str]:
 def of(info: Info) -> Gang:
     """The gang of a TrainJob; raises `InvalidFieldError` for a `dependsOn` that cannot be read."""
     together = members(info)
+    limits_count = not info.settings.as_first_release_builds
     amounts = [
-        (pods.count, resources.pod_requests(job))
+        (pods.count, resources.pod_requests(job, limits_count=limits_count))
         for job, pods in zip(info.jobs, info.pod_sets, strict=True)
         if pods.name in together
     ]

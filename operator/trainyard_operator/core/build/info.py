@@ -40,9 +40,25 @@ class Settings:
     """Whether Kueue queues JobSets in place of TrainJobs (see `queueing`)."""
     keeps_resumed: bool = False
     """Whether a TrainJob of a queue keeps `Suspended=False` once it is resumed, as with Trainer (ADR 30)."""
-    as_trainer_builds: bool = False
-    """Whether pods get only what Trainer v2.3 gives them; so for a JobSet that was made so (see
-    `child_annotations`)."""
+    built_as: int = 3
+    """How pods are built; lower for a JobSet that was made so (see `child_annotations`, ADR 32). 1: they get
+    only what Trainer v2.3 gives them. 2: as version 0.1.0 builds them."""
+
+    @property
+    def as_trainer_builds(self) -> bool:
+        """Whether pods get only what Trainer v2.3 gives them."""
+        return self.built_as == 1
+
+    @property
+    def as_first_release_builds(self) -> bool:
+        """Whether the TrainJob's own resources hide the runtime's from who counts processes, and limits are
+        no requests of a gang."""
+        return self.built_as < 3
+
+    @property
+    def keeps_emptied_words(self) -> bool:
+        """Whether an empty command or list of arguments leaves the runtime's; not so with Trainer."""
+        return self.built_as == 2
 
 
 DEFAULT_SETTINGS: Final = Settings()

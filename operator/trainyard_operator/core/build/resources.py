@@ -7,7 +7,7 @@ are canonical text, as `templates.checked` leaves them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -22,6 +22,8 @@ from .info import Info
 Amounts = dict[str, Quantity]
 
 _PATH: Final = FieldPath("spec.trainer.resourcesPerNode")
+_KINDS: Final = ("requests", "limits")
+_PARTITION: Final = "nvidia.com/mig-"
 _POD_LEVEL: Final = ("cpu", "memory")
 _POD_LEVEL_PREFIX: Final = "hugepages-"
 
@@ -29,13 +31,26 @@ _POD_LEVEL_PREFIX: Final = "hugepages-"
 def per_node(info: Info) -> Json:
     """The resources that processes are counted by.
 
-    Only the TrainJob's own when it names any, else those of the first
-    container `node` that trains or works for a launcher (Trainer v2.3 does
-    not merge the two).
+    What the TrainJob names counts as it says, the rest as the runtime has it.
+    Trainer v2.3 does not count the rest when the TrainJob names anything.
     """
     own = json_reader.optional_mapping((info.trainer or {}).get("resourcesPerNode"), _PATH)
-    if own is not None:
-        return templates.resources(own, _PATH)
+    if own is None:
+        return _of_node(info)
+    amounts = templates.resources(own, _PATH)
+    if info.settings.as_first_release_builds:
+        return amounts
+    named = {name for kind in _KINDS for name in amounts.get(kind, {})}
+    node = _of_node(info)
+    return {
+        kind: {name: amount for name, amount in node.get(kind, {}).items() if name not in named}
+        | amounts.get(kind, {})
+        for kind in _KINDS
+    }
+
+
+def _of_node(info: Info) -> Json:
+    """The resources of the first container `node` that trains or works for a launcher."""
     for job in info.jobs:
         if job["name"] == names.NODE or templates.ancestor(job) == names.ANCESTOR_TRAINER:
             container = templates.container(job, names.NODE)
@@ -47,11 +62,37 @@ def per_node(info: Info) -> Json:
 
 def gpu_count(resources: Json) -> int:
     """How many GPUs: the first resource, by name, with `gpu` in it; of the requests, else of the limits."""
-    for kind in ("requests", "limits"):
+    for kind in _KINDS:
         for name, amount in sorted(resources.get(kind, {}).items()):
             if "gpu" in name.lower() and (count := quantity.parse(amount).ceil()) != 0:
                 return count
     return 0
+
+
+def contradictions(info: Info) -> Iterator[str]:
+    """Warnings if Kubernetes refuses a node's request and limit, of which the TrainJob sets one at most."""
+    own = json_reader.mapping((info.trainer or {}).get("resourcesPerNode"), _PATH)
+    if not own or info.ml_policy is None:
+        return
+    node = _of_node(info)
+    limits = _parsed(node.get("limits", {}))
+    for name, request in sorted(_parsed(node.get("requests", {})).items()):
+        limit = limits.get(name)
+        if limit is not None and (request.nano > limit.nano or ("/" in name and request.nano < limit.nano)):
+            yield (
+                f"{_PATH}: with what the runtime sets, a node requests {request} of {name}, and its limit is "
+                f"{limit}: set both here, or Kubernetes refuses the pods"
+            )
+
+
+def partitions(resources: Json) -> dict[str, int]:
+    """How many partitions of GPUs (MIG), by the resource's name."""
+    amounts = {name: amount for kind in _KINDS for name, amount in resources.get(kind, {}).items()}
+    return {
+        name: count
+        for name, amount in sorted(amounts.items())
+        if name.startswith(_PARTITION) and (count := quantity.parse(amount).ceil()) > 0
+    }
 
 
 def pod_requests(job: Json, *, limits_count: bool = False) -> Amounts:
@@ -64,7 +105,7 @@ def pod_requests(job: Json, *, limits_count: bool = False) -> Amounts:
     Args:
         job: The ReplicatedJob.
         limits_count: Whether a limit is the request where there is none, as the API server has it
-            in a pod. Trainer's sum for a gang leaves it out.
+            in a pod. Trainer's sum for a gang leaves it out (ADR 32).
     """
     spec = templates.pod_template(job)["spec"]
     wanted_by = partial(_requests, limits_count=limits_count)

@@ -17,7 +17,8 @@ from ..build.info import Settings
 from ..model import JobSet, Json, TrainJob
 from . import revisions
 
-_BUILT_AS: Final = "2"
+_BUILT_AS: Final = {"2": 2, "3": 3}
+"""By the annotation's text: how pods are built. Without it: as Trainer v2.3 builds them."""
 
 
 def digest(annotations: Mapping[str, str]) -> str | None:
@@ -35,7 +36,7 @@ def labelled(manifest: Json, job: TrainJob) -> Json:
 def built(manifest: Json, revision: str | None, settings: Settings, restarts: str | None = None) -> Json:
     """The JobSet with what it was built with, the revision and the number of restarts if there are such, and
     a digest of it all."""
-    noted = {} if settings.as_trainer_builds else {names.BUILT_AS_ANNOTATION: _BUILT_AS}
+    noted = {} if settings.as_trainer_builds else {names.BUILT_AS_ANNOTATION: str(settings.built_as)}
     if revision is not None:
         noted[names.RUNTIME_REVISION_ANNOTATION] = revision
     if on := ",".join(sorted(settings.feature_gates)):
@@ -66,7 +67,7 @@ def as_begun(settings: Settings, jobset: JobSet | None) -> Settings:
         return settings
     noted = jobset.annotations.get(names.FEATURE_GATES_ANNOTATION, "")
     gates = frozenset(filter(None, noted.split(",")))
-    as_trainer_builds = jobset.annotations.get(names.BUILT_AS_ANNOTATION) != _BUILT_AS
-    if (gates, as_trainer_builds) == (settings.feature_gates, settings.as_trainer_builds):
+    built_as = _BUILT_AS.get(jobset.annotations.get(names.BUILT_AS_ANNOTATION, ""), 1)
+    if (gates, built_as) == (settings.feature_gates, settings.built_as):
         return settings
-    return replace(settings, feature_gates=gates, as_trainer_builds=as_trainer_builds)
+    return replace(settings, feature_gates=gates, built_as=built_as)

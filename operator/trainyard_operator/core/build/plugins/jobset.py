@@ -14,7 +14,7 @@ from trainyard_api import json_reader, names, runtime_ref
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, required
 
 from ...model import Condition, JobSet, Json, TrainJob
-from .. import patches, retries, templates
+from .. import patches, resources, retries, templates
 from ..info import Child, Info
 from . import owned, program
 
@@ -35,6 +35,10 @@ class JobSetPlugin:
         """Initializers for which the runtime has no place, and what runtimePatches may not do."""
         errors = (error for which in _INITIALIZERS for error in _initializer_errors(info, which))
         return (*errors, *patches.validate(info.trainjob, old, jobset))
+
+    def warnings(self, info: Info) -> Sequence[str]:
+        """Warnings about a request and a limit of a node that Kubernetes refuses together."""
+        return tuple(resources.contradictions(info))
 
     def identify_network(self, info: Info) -> Info:
         """`info` with the subdomain: the template's own, else the JobSet's name; none without DNS names."""
@@ -63,7 +67,7 @@ class JobSetPlugin:
             if step in steps
         }
         if names.ANCESTOR_TRAINER in steps:
-            edits[names.ANCESTOR_TRAINER] = program.edit(info.trainer or {})
+            edits[names.ANCESTOR_TRAINER] = program.edit(info)
         jobs = [
             _replicated_job(job, pods.count, edits)
             for job, pods in zip(info.jobs, info.pod_sets, strict=True)

@@ -74,16 +74,9 @@ class MPI:
         return (*_node_errors(info, policy), *reserved.errors(info, _RESERVED))
 
     def warnings(self, info: Info) -> Sequence[str]:
-        """A warning if the TrainJob's image does not apply to both launcher and workers."""
-        beside, images = _beside(info), _images(info)
-        if info.policy("mpi") is None or _image(info) is None or len(set(images.values())) < 2 or not beside:
-            return ()
-        reached = " and ".join(job for job in images if job not in beside)
-        kept = " and ".join(f"{job} keeps {images[job]}" for job in beside)
-        return (
-            f"{_TRAINER.child('image')}: applies only to pods of {reached or 'no ReplicatedJob'}: {kept}, "
-            f"since the runtime has different images for them",
-        )
+        """Warnings about one node, which is two pods, and an image for only one of launcher and workers."""
+        policy = info.policy("mpi")
+        return () if policy is None else (*_node_warnings(info, policy), *_image_warnings(info))
 
     def enforce_ml_policy(self, info: Info) -> Info:
         """`info` with the number of workers, the volumes, and the launcher's variables.
@@ -145,12 +138,38 @@ class MPI:
         )
 
 
+def _node_warnings(info: Info, policy: Json) -> Iterator[str]:
+    path = _TRAINER.child("numNodes")
+    nodes = json_reader.integer((info.trainer or {}).get("numNodes"), path)
+    if nodes == 1 and _launcher_trains(policy) and _has_both(info):
+        yield (
+            f"{path}: 1 makes two pods, the launcher and one more node, each with the resources of a node, "
+            "as 2 does: a runtime with mlPolicy.mpi always has both"
+        )
+
+
+def _image_warnings(info: Info) -> Iterator[str]:
+    beside, images = _beside(info), _images(info)
+    if _image(info) is None or len(set(images.values())) < 2 or not beside:
+        return
+    reached = " and ".join(job for job in images if job not in beside)
+    kept = " and ".join(f"{job} keeps {images[job]}" for job in beside)
+    yield (
+        f"{_TRAINER.child('image')}: applies only to pods of {reached or 'no ReplicatedJob'}: {kept}, "
+        f"since the runtime has different images for them"
+    )
+
+
+def _has_both(info: Info) -> bool:
+    return {names.NODE, names.LAUNCHER} <= {pods.name for pods in info.pod_sets}
+
+
 def _node_errors(info: Info, policy: Json) -> Iterator[FieldError]:
     path = _TRAINER.child("numNodes")
     nodes = json_reader.integer((info.trainer or {}).get("numNodes"), path)
     if nodes is None or nodes < 2 or not _launcher_trains(policy):
         return
-    if not {names.NODE, names.LAUNCHER} <= {pods.name for pods in info.pod_sets}:
+    if not _has_both(info):
         detail = (
             "must have 1 when MPI trainingRuntime with enabled runLauncherAsNode "
             "does not have either launcher and node"

@@ -56,7 +56,7 @@ class TensorFlow:
         if workers is None:
             return info
         beside = [pods for pods in info.pod_sets if pods.name in _BESIDE and pods != workers]
-        run = program.edit(info.trainer or {})
+        run = program.edit(info)
         for pods in beside:
             _require_one_job(info, pods)
             info = info.with_job(pods.name, lambda job: _with_program(job, run))

@@ -1,8 +1,6 @@
 """Torch: what `torchrun` reads to find its peers (Trainer v2.3, plugin `Torch`).
 
-Counts processes a node only from the TrainJob's own resources when it names
-any, and recognizes a GPU by `gpu` in the resource's name, exactly as Trainer
-does.
+Recognizes a GPU by `gpu` in the resource's name, exactly as Trainer does.
 """
 
 from __future__ import annotations
@@ -45,20 +43,10 @@ class Torch:
         return (*_missing_targets(info, policy), *reserved.errors(info, names.RESERVED_ENV["torch"]))
 
     def warnings(self, info: Info) -> Sequence[str]:
-        """A command of the TrainJob's own takes the place of the one that makes its runtime elastic."""
-        trainer = info.trainer or {}
-        own = [*_words(trainer, "command"), *_words(trainer, "args")]
-        if info.policy("torch") is None or not _words(trainer, "command") or any(_NODES in w for w in own):
+        """Warnings about a runtime that is elastic no more, and more ranks than partitions of a GPU."""
+        if info.policy("torch") is None:
             return ()
-        containers = (templates.container(job, names.NODE) or {} for job in info.jobs)
-        if not any(
-            _ELASTIC.search(word) for container in containers for word in container.get("command") or ()
-        ):
-            return ()
-        return (
-            f"spec.trainer.command: replaces the command that makes {info.runtime.name} elastic, so this "
-            "job fails when it loses a node: give the script as spec.trainer.args, without torchrun",
-        )
+        return (*_elastic_warnings(info), *_partition_warnings(info))
 
     def enforce_ml_policy(self, info: Info) -> Info:
         """`info` with the PET_* variables; raises `InvalidFieldError` for a missing injection target."""
@@ -77,6 +65,34 @@ class Torch:
             info = info.with_env(pods.name, names.NODE, env)
             info = info.with_port(pods.name, names.NODE, names.TRAINER_PORT)
         return _injected(info, policy, rendezvous)
+
+
+def _elastic_warnings(info: Info) -> Iterator[str]:
+    """A command of the TrainJob's own takes the place of the one that makes its runtime elastic."""
+    trainer = info.trainer or {}
+    own = [*_words(trainer, "command"), *_words(trainer, "args")]
+    if trainer.get("command") is None or any(_NODES in w for w in own):
+        return
+    containers = (templates.container(job, names.NODE) or {} for job in info.jobs)
+    if any(_ELASTIC.search(word) for container in containers for word in container.get("command") or ()):
+        yield (
+            f"spec.trainer.command: replaces the command that makes {info.runtime.name} elastic, so this "
+            "job fails when it loses a node: give the script as spec.trainer.args, without torchrun"
+        )
+
+
+def _partition_warnings(info: Info) -> Iterator[str]:
+    """A partition of a GPU has no `gpu` in its name, so that CPUs are counted, as with Trainer."""
+    trainer = info.trainer or {}
+    ranks = processes(info, trainer)
+    if trainer.get("numProcPerNode") is not None or ranks == AUTO:
+        return
+    partitions = resources.partitions(resources.per_node(info))
+    if partitions and sum(partitions.values()) < int(ranks):
+        yield (
+            f"{_TRAINER.child('numProcPerNode')}: each node has {ranks} ranks, one for each CPU, since "
+            f"{' and '.join(partitions)} does not count as a GPU: set this to 1"
+        )
 
 
 def _words(trainer: Json, field: str) -> Sequence[str]:
