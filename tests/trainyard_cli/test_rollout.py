@@ -684,8 +684,11 @@ def test_of_a_pulumi_that_is_killed_it_says_what_that_leaves_and_the_next_step(
     assert (code, printed + capfd.readouterr().err) == (137, err)
 
 
-def begun(folder: Path, *options: str, preview: str) -> subprocess.Popen[str]:
-    """`trainyard up` with a Pulumi whose preview does this in Python, and whose `up` says `begun`."""
+def begun(folder: Path, *options: str, preview: str, stop: str = "pass") -> subprocess.Popen[str]:
+    """`trainyard up` with a Pulumi whose preview does this in Python, and whose `up` says `begun`.
+
+    Stopped, it does `stop` and says `cancelled`.
+    """
     script = folder / "pulumi"
     script.write_text(
         textwrap.dedent(
@@ -695,6 +698,7 @@ def begun(folder: Path, *options: str, preview: str) -> subprocess.Popen[str]:
             if sys.argv[1] == "stack":
                 sys.exit("it was never rolled out")
             def stop(*_):
+                {stop}
                 print("cancelled", file=sys.stderr, flush=True)
                 sys.exit(3)
             signal.signal(signal.SIGINT, stop)
@@ -722,6 +726,19 @@ def test_who_ends_it_has_pulumi_end_what_it_has_begun(
         assert "begun\n" in iter(process.stderr.readline, "")
         process.send_signal(signal.SIGTERM)
         assert process.stderr.read() == "cancelled\n"
+        assert process.wait() == 3
+
+
+@pytest.mark.parametrize("options", [(), ("--verbose",)], ids=["by its events", "by its own output"])
+def test_whose_output_has_lost_its_reader_has_pulumi_end_what_it_has_begun(
+    stack: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    ends = "print('still here', flush=True); print('and here', file=sys.stderr, flush=True)"
+    with begun(tmp_path, *options, preview="pass", stop=ends) as process:
+        assert process.stderr is not None
+        assert "begun\n" in iter(process.stderr.readline, "")
+        process.stderr.close()
+        process.send_signal(signal.SIGTERM)
         assert process.wait() == 3
 
 

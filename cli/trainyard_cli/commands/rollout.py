@@ -15,6 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -41,8 +42,9 @@ from ..cluster import (
 from ..cluster.workloads import Seen, look
 from ..files import outcomes, rendering, stackfile
 from . import drift, verify
+from .rollout_output import Lasting, raise_if_lost
 from .rollout_progress import Progress
-from .rollout_pulumi import Plan, Teller, few_checkpoints, pulumi, target
+from .rollout_pulumi import Echo, Plan, Teller, few_checkpoints, pulumi, target
 
 REFUSED: Final = 1
 _TOUCHING: Final = frozenset(
@@ -88,63 +90,24 @@ def run(
     Raises:
         UserError: The stack file is wrong, Pulumi cannot be run, or `outcome` cannot be written.
     """
-    out, err = out or sys.stdout, err or sys.stderr
-    allowed = " ".join(replace).split()
+    lasting = Lasting(out or sys.stdout), Lasting(err or sys.stderr)
+    out, err = (stream.text for stream in lasting)
     _write(outcome, stack, outcomes.UNFINISHED)
-    move, stuck = None, list[str]()
+    asked = _Asked(
+        stack, change, expect_no_changes, frozenset(" ".join(replace).split()), verbose, kubeconfig, context
+    )
     try:
-        to = _to(stack, kubeconfig, context)
-        # In a second, and without the cluster: the policy pack says it after minutes.
-        refused = [] if expect_no_changes else verify.refusals(stack)
-        if not refused:
-            move = moves.found(stack, kubeconfig, context)
-        if move is not None and not (change and move.allowed(allowed)):
-            refused = [str(move)]
-        elif not refused:
-            # An `up` may have to restore the webhook that judges runtimes.
-            judges = not (change or expect_no_changes)
-            refused = _refusals(stack, kubeconfig, context, err, runtimes=judges)
+        code, result = _run(asked, *lasting)
     except UserError as error:
         _write(outcome, stack, Outcome(errors=(clean(str(error)),)))
         raise
-    if refused:
-        print(*map(clean, refused), sep="\n", file=err)
-        _write(outcome, stack, Outcome(refusals=tuple(map(clean, refused))))
-        return REFUSED
-    # Policies check what git says; what the cluster already has passed them before.
-    pack = ["--policy-pack", os.path.relpath(places.site().policies)]
-    judged = ["--expect-no-changes"] if expect_no_changes else pack
-    try:
-        with Progress(err) as progress:
-            teller = Teller(
-                stack,
-                out,
-                progress,
-                lambda steps, violations: _plan(steps, violations, stack, kubeconfig, context),
-            )
-            teller.begin(f"Reading the cluster and what {stack} asks for")
-            its = {"KUBECONFIG": kubeconfig} if kubeconfig else {}
-            preview = None if verbose and not change else teller
-            code = 0
-            if move is not None:
-                # Alone and without a refresh: the next steps go by what it leaves in the state.
-                follow = ["up", "--target", move.provider, "--yes", "--skip-preview"]
-                code = pulumi([*follow, *judged], stack, None if verbose else teller, its)
-            code = code or pulumi(["preview", "--refresh", *judged], stack, preview, its)
-            if code == 0:
-                stuck = _stuck(teller.steps, stack, kubeconfig, context)
-                code = _conflicts(_recreated(teller.steps, stack, allowed), stuck, err, change=change)
-            if code == 0 and change:
-                teller.begin(f"Rolling out {stack}{to}")
-                refresh = ["--refresh"] if teller.changing else []
-                update = ["up", *refresh, "--yes", "--skip-preview", *judged]
-                its |= few_checkpoints(stack)
-                code = _update(update, stack, teller, its, verbose=verbose)
     except OSError as error:
         why = f"pulumi cannot be run: {error.strerror}"
         _write(outcome, stack, Outcome(errors=(why,)))
         raise UserError(why) from error
-    _write(outcome, stack, _outcome(teller, code, stuck))
+    _write(outcome, stack, result)
+    if not change:
+        raise_if_lost(*lasting)
     if code or not repair:
         return code
     return drift.run(
@@ -159,11 +122,83 @@ def run(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The options of `run` that decide what Pulumi does."""
+
+    stack: str
+    change: bool
+    expect_no_changes: bool
+    allowed: Collection[str]
+    """Names of what may be recreated, and of fields of the cluster that may have changed."""
+    verbose: bool
+    kubeconfig: str | None
+    context: str | None
+
+    @property
+    def judged(self) -> Sequence[str]:
+        """Pulumi's options for who judges the changes."""
+        if self.expect_no_changes:
+            return ["--expect-no-changes"]
+        # Policies check what git says; what the cluster already has passed them before.
+        return ["--policy-pack", os.path.relpath(places.site().policies)]
+
+
+def _run(asked: _Asked, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
+    """Preview, and change what was asked for; returns the exit code, and what the preview comes to."""
+    stack, place = asked.stack, (asked.kubeconfig, asked.context)
+    to = _to(stack, *place)
+    move, refused = _refused(asked, err.text)
+    if refused:
+        print(*refused, sep="\n", file=err.text)
+        return REFUSED, Outcome(refusals=tuple(refused))
+    stuck: list[str] = []
+    with Progress(err.text) as progress:
+        teller = Teller(
+            stack, out.text, progress, lambda steps, violations: _plan(steps, violations, stack, *place)
+        )
+        echo = Echo(out.text, err.text) if asked.verbose else None
+        teller.begin(f"Reading the cluster and what {stack} asks for")
+        its = {"KUBECONFIG": asked.kubeconfig} if asked.kubeconfig else {}
+        code = 0
+        if move is not None:
+            # Alone and without a refresh: the next steps go by what it leaves in the state.
+            follow = ["up", "--target", move.provider, "--yes", "--skip-preview", *asked.judged]
+            code = pulumi(follow, stack, echo or teller, its)
+        preview = teller if asked.change else echo or teller
+        code = code or pulumi(["preview", "--refresh", *asked.judged], stack, preview, its)
+        if code == 0:
+            stuck = _stuck(teller.steps, stack, *place)
+            recreated = _recreated(teller.steps, stack, asked.allowed)
+            code = _conflicts(recreated, stuck, err.text, change=asked.change)
+        if code == 0 and asked.change:
+            raise_if_lost(out, err)
+            teller.begin(f"Rolling out {stack}{to}")
+            refresh = ["--refresh"] if teller.changing else []
+            update = ["up", *refresh, "--yes", "--skip-preview", *asked.judged]
+            code = _update(update, stack, teller, its | {**few_checkpoints(stack)}, echo)
+    return code, _outcome(teller, code, stuck)
+
+
+def _refused(asked: _Asked, err: TextIO) -> tuple[replacements.Move | None, list[str]]:
+    """How the stack moves to another cluster, and why Pulumi is not run."""
+    place = (asked.stack, asked.kubeconfig, asked.context)
+    # In a second, and without the cluster: the policy pack says it after minutes.
+    refused = [] if asked.expect_no_changes else verify.refusals(asked.stack)
+    move = None if refused else moves.found(*place)
+    if move is not None and not (asked.change and move.allowed(asked.allowed)):
+        refused = [str(move)]
+    elif not refused:
+        # An `up` may have to restore the webhook that judges runtimes.
+        refused = _refusals(*place, err, runtimes=not (asked.change or asked.expect_no_changes))
+    return move, [clean(sentence) for sentence in refused]
+
+
 def _update(
-    command: Sequence[str], stack: str, teller: Teller, variables: Mapping[str, str], *, verbose: bool
+    command: Sequence[str], stack: str, teller: Teller, variables: Mapping[str, str], echo: Echo | None
 ) -> int:
     """Change the stack's objects; again if a webhook did not answer, because its controller restarts."""
-    code = pulumi(command, stack, None if verbose else teller, variables)
+    code = pulumi(command, stack, echo or teller, variables)
     for _ in range(1, _TRIES):
         if not (code and teller.may_try_again):
             break

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple, TextIO
@@ -50,8 +50,10 @@ def target(stack: str, kubeconfig: str | None, context: str | None) -> Credentia
     return connection.of_stack(cluster, kubeconfig, context)
 
 
-def pulumi(arguments: Sequence[str], stack: str, teller: Teller | None, variables: Mapping[str, str]) -> int:
-    """Run Pulumi on a stack; returns its exit code. Without a teller, it prints its own output.
+def pulumi(
+    arguments: Sequence[str], stack: str, listener: Teller | Echo, variables: Mapping[str, str]
+) -> int:
+    """Run Pulumi on a stack; returns its exit code.
 
     If Pulumi was killed, says what that leaves and what comes next; the exit code is then that of a shell,
     128 plus the number of the signal. So it is if this command got a signal that came too late for Pulumi.
@@ -64,24 +66,17 @@ def pulumi(arguments: Sequence[str], stack: str, teller: Teller | None, variable
         "PULUMI_K8S_ENABLE_PATCH_FORCE": "true",
         "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true",
     }
-    form = "--suppress-progress" if teller is None else "--json"
-    with _started([*command, form], environment, printed=teller is None) as (process, signals):
-        if teller is not None:
-            for line in process.stdout or ():
-                if line.strip():
-                    teller.hear(line.rstrip("\n"))
+    with _started([*command, listener.form], environment, listener.warn) as (process, signals):
+        for line in process.stdout or ():
+            listener.hear(line.rstrip("\n"))
         code = process.wait()
-    if teller is not None and signals:
-        teller.interrupt()
+    if signals:
+        listener.interrupt()
     ended_by, changes = (-code if code < 0 else 0), arguments[0] in _CHANGING
     if code == 0 and signals and not changes:
         ended_by = signals[0]  # who ends a preview does not want what follows it
     if ended_by:
-        why = killed(signal.Signals(ended_by), stack, changes=changes)
-        if teller is None:
-            print(why, file=sys.stderr)
-        else:
-            teller.fail(why)
+        listener.fail(killed(signal.Signals(ended_by), stack, changes=changes))
         return 128 + ended_by
     return code or (128 + signals[0] if signals else 0)
 
@@ -117,8 +112,36 @@ class Plan(NamedTuple):
     """Without the stack's name."""
 
 
+class Echo:
+    """Prints what Pulumi prints, as it is."""
+
+    form: Final = "--suppress-progress"
+    """The option by which Pulumi prints it."""
+
+    def __init__(self, out: TextIO, err: TextIO) -> None:
+        self._out, self._err = out, err
+
+    def hear(self, line: str) -> None:
+        """Print a line of Pulumi's output."""
+        print(line, file=self._out, flush=True)
+
+    def warn(self, line: str) -> None:
+        """Print a line that Pulumi wrote to stderr."""
+        print(line, file=self._err, flush=True)
+
+    def fail(self, line: str) -> None:
+        """Print what has ended Pulumi."""
+        self.warn(line)
+
+    def interrupt(self) -> None:
+        """Nothing: what Pulumi prints says it."""
+
+
 class Teller:
     """Puts Pulumi's events into words, one after the other."""
+
+    form: Final = "--json"
+    """The option by which Pulumi reports its events."""
 
     def __init__(
         self,
@@ -174,6 +197,8 @@ class Teller:
 
     def hear(self, line: str) -> None:
         """Process one line that Pulumi has printed."""
+        if not line.strip():
+            return
         try:
             event = events.read(line)
         except ValueError:
@@ -199,6 +224,10 @@ class Teller:
                 self._tell_plan(succeeded=succeeded)
             case events.Ended(preview=False, succeeded=succeeded):
                 self._tell_end(succeeded=succeeded)
+
+    def warn(self, line: str) -> None:
+        """Print a line that Pulumi wrote to stderr."""
+        self._progress.say(line)
 
     def fail(self, line: str) -> None:
         """Print and keep what has ended Pulumi, where it could not say so itself."""
@@ -255,26 +284,41 @@ class Teller:
 
 @contextmanager
 def _started(
-    command: Sequence[str], environment: Mapping[str, str], *, printed: bool
+    command: Sequence[str], environment: Mapping[str, str], warn: Callable[[str], None]
 ) -> Iterator[tuple[subprocess.Popen[str], Sequence[int]]]:
-    """A process, and the signals that this command gets meanwhile.
+    """A process, and the signals that this command gets meanwhile. `warn` gets the lines of its stderr.
 
-    Stopping this command stops Pulumi, which then finishes what it has begun. With `printed`, the process
-    prints its own output.
+    Stopping this command stops Pulumi, which then finishes what it has begun. Pulumi writes to this command
+    alone: a program in Go ends at once if the reader of its output has gone, as `tee` after Ctrl-C.
     """
     signals: list[int] = []
-    stdout = None if printed else subprocess.PIPE
-    with subprocess.Popen(command, env=dict(environment), stdout=stdout, text=True) as process:
+    with subprocess.Popen(
+        command,
+        env=dict(environment),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",
+    ) as process:
 
         def terminate(number: int, _: object) -> None:
             signals.append(number)
             process.send_signal(signal.SIGINT)
 
+        def relay() -> None:
+            for line in process.stderr or ():
+                warn(line.rstrip("\n"))
+
         before = signal.signal(signal.SIGTERM, terminate)
         # From a terminal, Pulumi gets SIGINT by itself.
         ignored = signal.signal(signal.SIGINT, lambda number, _: signals.append(number))
+        relaying = threading.Thread(target=relay)
+        relaying.start()
         try:
             yield process, signals
         finally:
+            for _ in process.stdout or ():  # after an error: Pulumi would not survive that nobody reads
+                pass
+            relaying.join()
             signal.signal(signal.SIGTERM, before)
             signal.signal(signal.SIGINT, ignored)
