@@ -700,8 +700,18 @@ def begun(folder: Path, *options: str, preview: str, stop: str = "pass") -> subp
             def stop(*_):
                 {stop}
                 print("cancelled", file=sys.stderr, flush=True)
+                time.sleep(0.5)
                 sys.exit(3)
-            signal.signal(signal.SIGINT, stop)
+            def again(*_):
+                print("terminated", file=sys.stderr, flush=True)
+                sys.exit(4)
+            def first(*_):
+                for number in signals:
+                    signal.signal(number, again)
+                stop()
+            signals = signal.SIGINT, signal.SIGTERM
+            for number in signals:
+                signal.signal(number, first)
             if sys.argv[1] == "preview":
                 {preview}
                 sys.exit(0)
@@ -714,7 +724,9 @@ def begun(folder: Path, *options: str, preview: str, stop: str = "pass") -> subp
     begin = "from trainyard_cli.main import main; main()"
     command = [sys.executable, "-c", begin, "up", "--stack", "prod", *options]
     environment = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
-    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
 
 
 @pytest.mark.parametrize("options", [(), ("--verbose",)], ids=["by its events", "by its own output"])
@@ -727,6 +739,31 @@ def test_who_ends_it_has_pulumi_end_what_it_has_begun(
         process.send_signal(signal.SIGTERM)
         assert process.stderr.read() == "cancelled\n"
         assert process.wait() == 3
+
+
+@pytest.mark.parametrize("numbers", [["TERM", "TERM"], ["INT", "INT"], ["INT", "TERM"]])
+def test_who_ends_its_group_and_ends_it_once_more_has_pulumi_end_what_it_has_begun(
+    stack: Path, tmp_path: Path, numbers: Sequence[str]
+) -> None:
+    with begun(tmp_path, preview="pass") as process:
+        assert process.stderr is not None
+        assert "begun\n" in iter(process.stderr.readline, "")
+        for name in numbers:
+            os.killpg(process.pid, signal.Signals[f"SIG{name}"])
+            time.sleep(0.1)
+        assert process.stderr.read() == "cancelled\n"
+        assert process.wait() == 3
+
+
+def test_a_second_ctrl_c_ends_what_pulumi_has_begun(stack: Path, tmp_path: Path) -> None:
+    with begun(tmp_path, preview="pass", stop="time.sleep(3600)") as process:
+        assert process.stderr is not None
+        assert "begun\n" in iter(process.stderr.readline, "")
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(1.1)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.stderr.read() == "terminated\n"
+        assert process.wait() == 4
 
 
 @pytest.mark.parametrize("options", [(), ("--verbose",)], ids=["by its events", "by its own output"])

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple, TextIO
@@ -30,6 +31,9 @@ _NO_EVENT: Final = "error: "
 """How Pulumi's command says what ends it before there is an event."""
 _CHANGING: Final = ("up", "destroy")
 """Subcommands that lock the stack."""
+_PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM)
+_SAME_CTRL_C: Final = 1.0
+"""Seconds within which a second SIGINT is the same Ctrl-C, which a wrapper of this command has passed on."""
 
 
 def target(stack: str, kubeconfig: str | None, context: str | None) -> Credentials:
@@ -291,34 +295,72 @@ def _started(
     Stopping this command stops Pulumi, which then finishes what it has begun. Pulumi writes to this command
     alone: a program in Go ends at once if the reader of its output has gone, as `tee` after Ctrl-C.
     """
-    signals: list[int] = []
-    with subprocess.Popen(
-        command,
-        env=dict(environment),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        errors="replace",
-    ) as process:
-
-        def terminate(number: int, _: object) -> None:
-            signals.append(number)
-            process.send_signal(signal.SIGINT)
+    with (
+        _passed_on() as passing,
+        subprocess.Popen(
+            command,
+            env=dict(environment),
+            # A session of its own gets no signal of this one's group, and could not ask at the terminal.
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+        ) as process,
+    ):
 
         def relay() -> None:
             for line in process.stderr or ():
                 warn(line.rstrip("\n"))
 
-        before = signal.signal(signal.SIGTERM, terminate)
-        # From a terminal, Pulumi gets SIGINT by itself.
-        ignored = signal.signal(signal.SIGINT, lambda number, _: signals.append(number))
+        passing.to(process)
         relaying = threading.Thread(target=relay)
         relaying.start()
         try:
-            yield process, signals
+            yield process, passing.signals
         finally:
             for _ in process.stdout or ():  # after an error: Pulumi would not survive that nobody reads
                 pass
             relaying.join()
-            signal.signal(signal.SIGTERM, before)
-            signal.signal(signal.SIGINT, ignored)
+
+
+class _Passing:
+    """Passes signals on to a process as SIGINT, by the second of which Pulumi abandons what it has begun.
+
+    So a second SIGTERM is not passed on: `timeout` and `make` both send one. A second Ctrl-C is.
+    """
+
+    def __init__(self) -> None:
+        self.signals: list[int] = []
+        self._process: subprocess.Popen[str] | None = None
+        self._passed: float | None = None
+
+    def to(self, process: subprocess.Popen[str]) -> None:
+        """Pass them on to this process, also one that came before it."""
+        self._process = process
+        if self.signals:
+            self._pass_on()
+
+    def take(self, number: int, _: object) -> None:
+        """Handle a signal."""
+        self.signals.append(number)
+        again = number == signal.SIGINT and time.monotonic() - (self._passed or 0.0) >= _SAME_CTRL_C
+        if self._passed is None or again:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        if self._process is not None:
+            self._passed = time.monotonic()
+            self._process.send_signal(signal.SIGINT)
+
+
+@contextmanager
+def _passed_on() -> Iterator[_Passing]:
+    passing = _Passing()
+    before = {number: signal.signal(number, passing.take) for number in _PASSED_ON}
+    try:
+        yield passing
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
