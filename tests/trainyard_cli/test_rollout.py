@@ -741,7 +741,7 @@ def test_who_ends_it_has_pulumi_end_what_it_has_begun(
         assert process.wait() == 3
 
 
-@pytest.mark.parametrize("numbers", [["TERM", "TERM"], ["INT", "INT"], ["INT", "TERM"]])
+@pytest.mark.parametrize("numbers", [["TERM", "TERM"], ["INT", "INT"], ["INT", "TERM"], ["HUP", "TERM"]])
 def test_who_ends_its_group_and_ends_it_once_more_has_pulumi_end_what_it_has_begun(
     stack: Path, tmp_path: Path, numbers: Sequence[str]
 ) -> None:
@@ -753,6 +753,22 @@ def test_who_ends_its_group_and_ends_it_once_more_has_pulumi_end_what_it_has_beg
             time.sleep(0.1)
         assert process.stderr.read() == "cancelled\n"
         assert process.wait() == 3
+
+
+def test_under_nohup_a_terminal_that_closes_does_not_end_it(stack: Path, tmp_path: Path) -> None:
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process = begun(tmp_path, preview="pass")
+    finally:
+        signal.signal(signal.SIGHUP, ignored)
+    with process:
+        assert process.stderr is not None
+        assert "begun\n" in iter(process.stderr.readline, "")
+        os.killpg(process.pid, signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr.read() == "cancelled\n"
 
 
 def test_a_second_ctrl_c_ends_what_pulumi_has_begun(stack: Path, tmp_path: Path) -> None:

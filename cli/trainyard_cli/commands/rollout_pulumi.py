@@ -31,7 +31,8 @@ _NO_EVENT: Final = "error: "
 """How Pulumi's command says what ends it before there is an event."""
 _CHANGING: Final = ("up", "destroy")
 """Subcommands that lock the stack."""
-_PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM)
+_PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Unless they are ignored, as SIGHUP is under nohup. Pulumi itself does not survive SIGHUP."""
 _SAME_CTRL_C: Final = 1.0
 """Seconds within which a second SIGINT is the same Ctrl-C, which a wrapper of this command has passed on."""
 
@@ -328,7 +329,7 @@ def _started(
 class _Passing:
     """Passes signals on to a process as SIGINT, by the second of which Pulumi abandons what it has begun.
 
-    So a second SIGTERM is not passed on: `timeout` and `make` both send one. A second Ctrl-C is.
+    So a further SIGTERM or SIGHUP is not passed on: `timeout` and `make` each send one. A second Ctrl-C is.
     """
 
     def __init__(self) -> None:
@@ -358,7 +359,8 @@ class _Passing:
 @contextmanager
 def _passed_on() -> Iterator[_Passing]:
     passing = _Passing()
-    before = {number: signal.signal(number, passing.take) for number in _PASSED_ON}
+    heard = [number for number in _PASSED_ON if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, passing.take) for number in heard}
     try:
         yield passing
     finally:
