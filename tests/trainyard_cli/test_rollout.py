@@ -1,5 +1,6 @@
 """`trainyard preview` and `up`: what they run, what they print of what Pulumi tells, and their exit codes."""
 
+import io
 import json
 import os
 import signal
@@ -648,6 +649,37 @@ def test_what_is_no_event_and_what_the_program_says_goes_past(pulumi: Path) -> N
     code, out, err = answer(pulumi, *told, code=255)
     assert (code, out) == (255, "")
     assert err == f"{LOOKING}error: no stack named 'prod' found\nruntime x is left out\n"
+
+
+@pytest.mark.parametrize(("update", "ended"), [(None, "preview"), (UPDATE, "preview"), (UPDATE, "up")])
+def test_a_reader_that_has_gone_ends_it_before_a_change_and_not_after(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch, update: Any, ended: str
+) -> None:
+    repairs: list[str] = []
+    monkeypatch.setattr(drift, "run", lambda stack, **_: repairs.append(stack) or 0)
+    out = Gone(ended)
+    options = {"update": update, "repair": update is not None, "out": out}
+    told = [*PREVIEW, end(preview=True)]
+    if ended == "up":
+        assert answer(pulumi, *told, **options)[0] == 0
+        assert repairs == ["prod"]
+    else:
+        with pytest.raises(BrokenPipeError):
+            answer(pulumi, *told, **options)
+        assert "up " not in (pulumi / "pulumi.called").read_text()
+
+
+class Gone(io.StringIO):
+    """Output whose reader has gone when the preview, or the update, is told."""
+
+    def __init__(self, ended: str) -> None:
+        super().__init__()
+        self._ended = ended
+
+    def write(self, text: str) -> int:
+        if self._ended == "preview" or "changes made" in text:
+            raise BrokenPipeError
+        return super().write(text)
 
 
 def test_without_pulumi_it_says_so(stack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

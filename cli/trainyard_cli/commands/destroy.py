@@ -89,25 +89,22 @@ def run(
 
     progress = Progress(err)
     teller = Teller(stack, out, progress, plan)
-    try:
-        with progress:
-            teller.begin(f"Reading what {stack} has in its cluster")
-            code = pulumi(["destroy", "--preview-only", *only], stack, teller, its)
-        raise_if_lost(*lasting)
-        if code or dry_run or not teller.changing:
-            return code
-        if not yes and not ask(f"Destroy {stack} in {clean(credentials.server)}?"):
-            place = same_place(None, kubeconfig, context)
-            again = shlex.join(["trainyard", "destroy", "--stack", stack, *place, *only, "--yes"])
-            print(f"Nothing has been deleted. To do it without confirmation: {again}", file=err)
-            return REFUSED
-        with progress:
-            teller.begin(f"Destroying {stack} in {clean(credentials.server)}")
-            command = ["destroy", "--yes", "--skip-preview", *only]
-            listener = Echo(out, err) if verbose else teller
-            code = pulumi(command, stack, listener, its | {**few_checkpoints(stack)})
-    except OSError as error:
-        raise UserError(f"pulumi cannot be run: {error.strerror}") from error
+    with progress:
+        teller.begin(f"Reading what {stack} has in its cluster")
+        code = pulumi(["destroy", "--preview-only", *only], stack, teller, its)
+    raise_if_lost(*lasting)
+    if code or dry_run or not teller.changing:
+        return code
+    if not yes and not ask(f"Destroy {stack} in {clean(credentials.server)}?"):
+        place = same_place(None, kubeconfig, context)
+        again = shlex.join(["trainyard", "destroy", "--stack", stack, *place, *only, "--yes"])
+        print(f"Nothing has been deleted. To do it without confirmation: {again}", file=err)
+        return REFUSED
+    with progress:
+        teller.begin(f"Destroying {stack} in {clean(credentials.server)}")
+        command = ["destroy", "--yes", "--skip-preview", *only]
+        listener = Echo(out, err) if verbose else teller
+        code = pulumi(command, stack, listener, its | {**few_checkpoints(stack)})
     if code == FINE:
         print(*map(clean, removal.afterwards(stack, steps, credentials.options)), sep="\n", file=out)
     return code

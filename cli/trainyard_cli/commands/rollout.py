@@ -101,10 +101,6 @@ def run(
     except UserError as error:
         _write(outcome, stack, Outcome(errors=(clean(str(error)),)))
         raise
-    except OSError as error:
-        why = f"pulumi cannot be run: {error.strerror}"
-        _write(outcome, stack, Outcome(errors=(why,)))
-        raise UserError(why) from error
     _write(outcome, stack, result)
     if not change:
         raise_if_lost(*lasting)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple, TextIO
 
+from trainyard_api.errors import UserError
 from trainyard_api.pools import NODE_GROUPS
 from trainyard_api.printable import clean
 from trainyard_delivery.rollout import events, words
@@ -62,6 +63,9 @@ def pulumi(
 
     If Pulumi was killed, says what that leaves and what comes next; the exit code is then that of a shell,
     128 plus the number of the signal. So it is if this command got a signal that came too late for Pulumi.
+
+    Raises:
+        UserError: Pulumi cannot be run.
     """
     command = ["pulumi", *arguments, "--stack", stack, "--non-interactive", "--color", "never"]
     environment = {
@@ -296,20 +300,7 @@ def _started(
     Stopping this command stops Pulumi, which then finishes what it has begun. Pulumi writes to this command
     alone: a program in Go ends at once if the reader of its output has gone, as `tee` after Ctrl-C.
     """
-    with (
-        _passed_on() as passing,
-        subprocess.Popen(
-            command,
-            env=dict(environment),
-            # A session of its own gets no signal of this one's group, and could not ask at the terminal.
-            start_new_session=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-            errors="replace",
-        ) as process,
-    ):
+    with _passed_on() as passing, _process(command, environment) as process:
 
         def relay() -> None:
             for line in process.stderr or ():
@@ -324,6 +315,23 @@ def _started(
             for _ in process.stdout or ():  # after an error: Pulumi would not survive that nobody reads
                 pass
             relaying.join()
+
+
+def _process(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
+    try:
+        return subprocess.Popen(
+            command,
+            env=dict(environment),
+            # A session of its own gets no signal of this one's group, and could not ask at the terminal.
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+        )
+    except OSError as error:
+        raise UserError(f"pulumi cannot be run: {error.strerror}") from error
 
 
 class _Passing:
