@@ -99,7 +99,8 @@ def pulumi(stack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     """A folder whose `pulumi` prints what its file for the subcommand holds, and keeps how it was called."""
     script = tmp_path / "pulumi"
     script.write_text(
-        '#!/bin/sh\necho "$@" >> "$0.called"\necho "$PULUMI_SKIP_CHECKPOINTS" >> "$0.skips"\n'
+        '#!/bin/sh\nif [ "$1" = stack ]; then cat "$0.stack"; exit $(cat "$0.stack.code"); fi\n'
+        'echo "$@" >> "$0.called"\necho "$PULUMI_SKIP_CHECKPOINTS" >> "$0.skips"\n'
         'echo "$KUBECONFIG" >> "$0.kubeconfig"\n'
         'cat "$0.$1"\nexit $(cat "$0.$1.code")\n'
     )
@@ -409,7 +410,7 @@ def test_pulumi_gets_the_kubeconfig_that_is_given(pulumi: Path, monkeypatch: pyt
 
 
 def test_a_preview_that_fails_ends_an_up(pulumi: Path) -> None:
-    (pulumi / "pulumi").write_text('#!/bin/sh\necho "$@" >> "$0.called"\nexit 255\n')
+    (pulumi / "pulumi").write_text('#!/bin/sh\n[ "$1" = stack ] || echo "$@" >> "$0.called"\nexit 255\n')
     assert answer(pulumi, update=UPDATE) == (255, "", LOOKING)
     assert (pulumi / "pulumi.called").read_text() == f"preview --refresh --policy-pack policies {ON_PROD}"
 
@@ -442,6 +443,29 @@ def test_a_repair_follows_an_update_that_is_done_and_takes_what_git_says_from_it
     assert repairs == []
     assert answer(pulumi, *told, update=UPDATE, repair=True, keep=kept)[0] == 1
     assert repairs == [("prod", True, ["ConfigMap/a/b"], exported)]
+
+
+CHANGED_WITH = {
+    "stack.yaml": "changed since the preview: {folder}/stack.yaml",
+    "pulumi.stack": "Pulumi's state of prod has changed since the preview, by a roll-out of somebody else",
+}
+
+
+@pytest.mark.parametrize("name", CHANGED_WITH)
+def test_an_update_that_would_not_be_the_one_that_was_previewed_is_refused(pulumi: Path, name: str) -> None:
+    (pulumi / "pulumi.stack").write_text(json.dumps({"deployment": {"resources": [{"urn": "a"}]}}))
+    (pulumi / "pulumi.stack.code").write_text("0")
+    later = pulumi / "later"
+    others = {"stack.yaml": TENANT, "pulumi.stack": json.dumps({"deployment": {"resources": []}})}
+    later.write_text(others[name])
+    script = pulumi / "pulumi"
+    meanwhile = f'[ "$1" != preview ] || cp {later} {pulumi / name}\n'
+    script.write_text(script.read_text().replace('cat "$0.$1"\n', f'{meanwhile}cat "$0.$1"\n'))
+    code, _, err = answer(pulumi, *PREVIEW, end(preview=True), update=UPDATE)
+    why = CHANGED_WITH[name].format(folder=pulumi)
+    again = "Run the same command again, which makes a new preview"
+    assert (code, err) == (1, f"{LOOKING}refused: {why}. {again}\n")
+    assert "up " not in (pulumi / "pulumi.called").read_text()
 
 
 def test_one_that_breaks_off_says_how_far_it_came_and_why(pulumi: Path) -> None:
@@ -656,7 +680,12 @@ def test_a_reader_that_has_gone_ends_it_before_a_change_and_not_after(
     pulumi: Path, monkeypatch: pytest.MonkeyPatch, update: Any, ended: str
 ) -> None:
     repairs: list[str] = []
-    monkeypatch.setattr(drift, "run", lambda stack, **_: repairs.append(stack) or 0)
+
+    def repair(stack: str, **_: Any) -> int:
+        repairs.append(stack)
+        return 0
+
+    monkeypatch.setattr(drift, "run", repair)
     out = Gone(ended)
     options = {"update": update, "repair": update is not None, "out": out}
     told = [*PREVIEW, end(preview=True)]

@@ -40,7 +40,7 @@ from ..cluster import (
     takeovers,
 )
 from ..cluster.workloads import Seen, look
-from ..files import outcomes, rendering, stackfile
+from ..files import basis, outcomes, rendering, stackfile
 from . import drift, verify
 from .rollout_output import Lasting, raise_if_lost
 from .rollout_progress import Progress
@@ -84,7 +84,8 @@ def run(
     So does what would be recreated and holds jobs or quotas, unless `replace` names it; a
     preview only says it. So does a stack that was rolled out to another cluster than its file names now,
     unless `replace` names the fields that have changed: then the state first gets the new cluster.
-    So does, after the preview, an object that has stayed in the cluster and that the stack cannot take over.
+    So does, after the preview, an object that has stayed in the cluster and that the stack cannot take over,
+    and before the update a change of the site's files or of Pulumi's state since the preview.
     What a preview comes to is also written to the file `outcome`, as JSON, however it ends.
 
     Raises:
@@ -161,14 +162,19 @@ def _run(asked: _Asked, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
             # Alone and without a refresh: the next steps go by what it leaves in the state.
             follow = ["up", "--target", move.provider, "--yes", "--skip-preview", *asked.judged]
             code = pulumi(follow, stack, echo or teller, its)
+        before = basis.read(stack) if asked.change else None
         preview = teller if asked.change else echo or teller
         code = code or pulumi(["preview", "--refresh", *asked.judged], stack, preview, its)
         if code == 0:
             stuck = _stuck(teller.steps, stack, *place)
             recreated = _recreated(teller.steps, stack, asked.allowed)
             code = _conflicts(recreated, stuck, err.text, change=asked.change)
-        if code == 0 and asked.change:
+        if code == 0 and before is not None:
             raise_if_lost(out, err)
+            refused = [clean(sentence) for sentence in basis.refusals(before, basis.read(stack), stack)]
+            err.writelines(f"{sentence}\n" for sentence in refused)
+            code = REFUSED if refused else 0
+        if code == 0 and asked.change:
             teller.begin(f"Rolling out {stack}{to}")
             refresh = ["--refresh"] if teller.changing else []
             update = ["up", *refresh, "--yes", "--skip-preview", *asked.judged]
