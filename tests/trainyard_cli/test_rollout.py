@@ -273,9 +273,9 @@ def test_what_the_cluster_has_already_is_taken_over_and_nobody_asks_unless_such_
     assert asked == [Ref("kueue.x-k8s.io/v1beta2", "ClusterQueue", "", "team-a")]
 
 
-@pytest.mark.parametrize("update", [None, UPDATE])
+@pytest.mark.parametrize(("update", "verbose"), [(None, False), (None, True), (UPDATE, False)])
 def test_what_cannot_be_taken_over_is_refused_before_anything_is_changed(
-    pulumi: Path, monkeypatch: pytest.MonkeyPatch, update: Any
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch, update: Any, verbose: bool
 ) -> None:
     tried: list[Any] = []
 
@@ -291,12 +291,33 @@ def test_what_cannot_be_taken_over_is_refused_before_anything_is_changed(
     monkeypatch.setattr(connection, "load", lambda *_: Credentials("http://127.0.0.1:1", None))
     told = change("c", "create", None, annotated(QUEUE, KEPT), planning=True)
     file = pulumi / "outcome.json"
-    code, _, err = answer(pulumi, *PREVIEW, *told, end(preview=True), update=update, outcome=file)
+    logging(pulumi)
+    told = [*PREVIEW, *told, end(preview=True)]
+    code, _, err = answer(pulumi, *told, update=update, verbose=verbose, outcome=file)
     sentence = "refused: LocalQueue/team-x/default is in the cluster from before"
     assert (code, err) == (1, f"{LOOKING}{sentence}\n")
     assert tried == [annotated(QUEUE, KEPT)]
     assert outcomes.read(file, "prod").refusals == (sentence,)
     assert "up " not in (pulumi / "pulumi.called").read_text()
+
+
+def logging(pulumi: Path) -> None:
+    """Have its `pulumi` write its events also where `--event-log` says."""
+    script = pulumi / "pulumi"
+    log = 'log=$(echo "$*" | sed -n "s/.*--event-log \\([^ ]*\\).*/\\1/p")'
+    script.write_text(
+        script.read_text().replace(
+            'cat "$0.$1"\n', f'{log}\n[ -z "$log" ] || cp "$0.$1" "$log"\ncat "$0.$1"\n'
+        )
+    )
+
+
+def test_a_verbose_preview_of_a_pulumi_that_logs_no_events_says_what_was_not_checked(pulumi: Path) -> None:
+    assert answer(pulumi, "Previewing update", verbose=True) == (
+        0,
+        "Previewing update\n",
+        f"{LOOKING}Not checked: what would be recreated or taken over. Run it without --verbose as well\n",
+    )
 
 
 REPLACED = [*change("a", "replace", QUEUE, DRAINED, planning=True), end(preview=True)]

@@ -17,6 +17,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, TextIO
 
 from trainyard_api import places
@@ -163,8 +164,11 @@ def _run(asked: _Asked, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
             follow = ["up", "--target", move.provider, "--yes", "--skip-preview", *asked.judged]
             code = pulumi(follow, stack, echo or teller, its)
         before = basis.read(stack) if asked.change else None
-        preview = teller if asked.change else echo or teller
-        code = code or pulumi(["preview", "--refresh", *asked.judged], stack, preview, its)
+        preview = ["preview", "--refresh", *asked.judged]
+        if code == 0 and echo is not None and not asked.change:
+            code = _echoed(preview, stack, teller, its, echo)
+        elif code == 0:
+            code = pulumi(preview, stack, teller, its)
         if code == 0:
             stuck = _stuck(teller.steps, stack, *place)
             recreated = _recreated(teller.steps, stack, asked.allowed)
@@ -194,6 +198,23 @@ def _refused(asked: _Asked, err: TextIO) -> tuple[replacements.Move | None, list
         # An `up` may have to restore the webhook that judges runtimes.
         refused = _refusals(*place, err, runtimes=not (asked.change or asked.expect_no_changes))
     return move, [clean(sentence) for sentence in refused]
+
+
+def _echoed(
+    command: Sequence[str], stack: str, teller: Teller, variables: Mapping[str, str], echo: Echo
+) -> int:
+    """A preview of which Pulumi prints its own output; the teller then knows its steps."""
+    with TemporaryDirectory() as folder:
+        log = Path(folder) / "events"
+        # Pulumi has this option only together with those that its own developers need.
+        debugging = {**variables, "PULUMI_DEBUG_COMMANDS": "true"}
+        code = pulumi([*command, "--event-log", str(log)], stack, echo, debugging)
+        if log.exists():
+            for line in log.read_text(encoding="utf-8").splitlines():
+                teller.learn(line)
+        elif code == 0:
+            echo.warn("Not checked: what would be recreated or taken over. Run it without --verbose as well")
+    return code
 
 
 def _update(

@@ -238,6 +238,12 @@ class Teller:
         """Print a line that Pulumi wrote to stderr."""
         self._progress.say(line)
 
+    def learn(self, line: str) -> None:
+        """Keep the step of a preview, if the line has one, and say nothing."""
+        match events.read(line):
+            case events.Planned(step, preview=True):
+                self._steps[step.urn] = step
+
     def fail(self, line: str) -> None:
         """Print and keep what has ended Pulumi, where it could not say so itself."""
         self._errors.append(line)
