@@ -409,6 +409,38 @@ def test_a_stack_moves_if_the_field_is_named_and_pulumi_first_gets_the_new_clust
     )
 
 
+MOVING = "Writing the new cluster into Pulumi's state of prod ...\n"
+
+
+def test_a_move_says_what_it_has_done_also_if_the_preview_then_fails(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moves, "found", lambda *_: MOVE)
+    script = pulumi / "pulumi"
+    told = 'cat "$0.$1"\n'
+    script.write_text(script.read_text().replace(told, f'{told}[ "$1" != preview ] || exit 255\n'))
+    failed = end(preview=True, result="failed")
+    moved = [end(preview=False)]
+    assert answer(pulumi, *PREVIEW, failed, update=moved, replace=["cluster.context"]) == (
+        255,
+        "prod: Pulumi's state now names the new cluster, where nothing has been changed yet\n"
+        "+ ConfigMap team-a/one\n"
+        "prod: the preview failed, and nothing has been changed but Pulumi's state, which names the new "
+        "cluster\n",
+        f"{MOVING}{LOOKING}",
+    )
+
+
+def test_a_move_that_fails_ends_an_up(pulumi: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moves, "found", lambda *_: MOVE)
+    failed = [end(preview=False, result="failed")]
+    assert answer(pulumi, update=failed, code=255, replace=["cluster.context"]) == (
+        255,
+        "prod: Pulumi's state may still name the old cluster; in neither cluster has anything been changed\n",
+        MOVING,
+    )
+
+
 def test_where_nothing_changes_an_up_does_not_read_the_cluster_again(pulumi: Path) -> None:
     unchanged = [*change("a", "same", QUEUE, QUEUE, planning=True), end(preview=True)]
     assert answer(pulumi, *unchanged, update=[UPDATE[0], UPDATE[1], end(preview=False)]) == (

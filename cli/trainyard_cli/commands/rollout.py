@@ -156,14 +156,17 @@ def _run(asked: _Asked, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
             stack, out.text, progress, lambda steps, violations: _plan(steps, violations, stack, *place)
         )
         echo = Echo(out.text, err.text) if asked.verbose else None
-        teller.begin(f"Reading the cluster and what {stack} asks for")
         its = {"KUBECONFIG": asked.kubeconfig} if asked.kubeconfig else {}
         code = 0
         if move is not None:
             # Alone and without a refresh: the next steps go by what it leaves in the state.
+            teller.begin_move()
             follow = ["up", "--target", move.provider, "--yes", "--skip-preview", *asked.judged]
             code = pulumi(follow, stack, echo or teller, its)
-        before = basis.read(stack) if asked.change else None
+            teller.end_move(succeeded=code == 0)
+        if code == 0:
+            teller.begin(f"Reading the cluster and what {stack} asks for")
+        before = basis.read(stack) if asked.change and code == 0 else None
         preview = ["preview", "--refresh", *asked.judged]
         if code == 0 and echo is not None and not asked.change:
             code = _echoed(preview, stack, teller, its, echo)

@@ -170,6 +170,7 @@ class Teller:
         self._refusals: tuple[str, ...] = ()
         self._errors: list[str] = []
         self._interrupted = False
+        self._moving = self._moved = False
 
     @property
     def outcome(self) -> Outcome:
@@ -203,6 +204,18 @@ class Teller:
     def begin(self, doing: str) -> None:
         """The current step of Pulumi's output."""
         self._progress.begin(doing, len(self._steps))
+
+    def begin_move(self) -> None:
+        """The next update only writes the stack's new cluster into Pulumi's state."""
+        self._moving = True
+        self.begin(f"Writing the new cluster into Pulumi's state of {self._stack}")
+
+    def end_move(self, *, succeeded: bool) -> None:
+        """Tell how that went."""
+        self._moving, self._moved = False, succeeded
+        named = "Pulumi's state now names the new cluster, where nothing has been changed yet"
+        failed = "Pulumi's state may still name the old cluster; in neither cluster has anything been changed"
+        self._print([f"{self._stack}: {named if succeeded else failed}"])
 
     def hear(self, line: str) -> None:
         """Process one line that Pulumi has printed."""
@@ -272,7 +285,9 @@ class Teller:
 
     def _tell_plan(self, *, succeeded: bool) -> None:
         plan = self._plan(self.steps, list(self._violations))
-        self._summary = plan.summary if succeeded else "the preview failed, and nothing has been changed"
+        still = "nothing has been changed but Pulumi's state, which names the new cluster"
+        failed = f"the preview failed, and {still if self._moved else 'nothing has been changed'}"
+        self._summary = plan.summary if succeeded else failed
         self._refusals = tuple(map(clean, self._refused()))
         self._print([*plan.lines, f"{self._stack}: {self._summary}"])
         self._violations.clear()
@@ -280,6 +295,8 @@ class Teller:
 
     def _tell_end(self, *, succeeded: bool) -> None:
         self._print(self._refused())
+        if self._moving:
+            return
         done = [step for urn, step in self._begun.items() if urn in self._done and step.op is not Op.SAME]
         made = f"{len(done)} of {self.changing} changes made"
         if not succeeded:
