@@ -371,7 +371,7 @@ class _Passing:
     def to(self, process: subprocess.Popen[str]) -> None:
         """Pass them on to this process, also one that came before it."""
         self._process = process
-        if self.signals:
+        if self.signals and self._passed is None:
             self._pass_on()
 
     def take(self, number: int, _: object) -> None:
