@@ -212,7 +212,7 @@ def _echoed(
         # Pulumi has this option only together with those that its own developers need.
         debugging = {**variables, "PULUMI_DEBUG_COMMANDS": "true"}
         code = pulumi([*command, "--event-log", str(log)], stack, echo, debugging)
-        if log.exists():
+        if code == 0 and log.exists():
             for line in log.read_text(encoding="utf-8").splitlines():
                 teller.learn(line)
         elif code == 0:
