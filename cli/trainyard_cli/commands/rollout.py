@@ -146,6 +146,8 @@ def _run(asked: _Asked, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
     """Preview, and change what was asked for; returns the exit code, and what the preview comes to."""
     stack, place = asked.stack, (asked.kubeconfig, asked.context)
     to = _to(stack, *place)
+    # Before anything that judges the files.
+    before = basis.read(stack) if asked.change else None
     move, refused = _refused(asked, err.text)
     if refused:
         print(*refused, sep="\n", file=err.text)
@@ -164,9 +166,9 @@ def _run(asked: _Asked, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
             follow = ["up", "--target", move.provider, "--yes", "--skip-preview", *asked.judged]
             code = pulumi(follow, stack, echo or teller, its)
             teller.end_move(succeeded=code == 0)
+            before = before and before._replace(resources=basis.resources_of(stack))
         if code == 0:
             teller.begin(f"Reading the cluster and what {stack} asks for")
-        before = basis.read(stack) if asked.change and code == 0 else None
         preview = ["preview", "--refresh", *asked.judged]
         if code == 0 and echo is not None and not asked.change:
             code = _echoed(preview, stack, teller, its, echo)

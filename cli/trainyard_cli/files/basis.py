@@ -34,7 +34,7 @@ class Basis(NamedTuple):
 
 def read(stack: str) -> Basis:
     """What a roll-out of the stack goes by now. Raises `PlaceError` outside of a site."""
-    resources = _resources(stack)
+    resources = resources_of(stack)
     site = places.site()
     file = stackfile.file_of(stack)
     # A clone has the packages too, which a wheel has installed.
@@ -62,7 +62,8 @@ def refusals(before: Basis, after: Basis, stack: str) -> Iterator[str]:
         )
 
 
-def _resources(stack: str) -> Sequence[Any] | None:
+def resources_of(stack: str) -> Sequence[Any] | None:
+    """Those of the stack's state; None if it cannot be read."""
     try:
         return rendering.rolled_out(stack)["deployment"].get("resources") or []
     except PlatformError:
@@ -86,7 +87,10 @@ def _sources(folder: Path) -> Iterator[Path]:
 
 def _config(file: Path) -> bytes:
     """What a stack file says, without the salt that Pulumi writes into it."""
-    text = file.read_text(encoding="utf-8")
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError:
+        return b""  # who reads what it says reports it
     try:
         return json.dumps(stack_yaml.load(text)["config"], default=str).encode()
     except (UserError, KeyError, TypeError, yaml.YAMLError):
