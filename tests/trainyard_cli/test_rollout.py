@@ -588,6 +588,22 @@ def test_an_update_is_tried_again_while_a_webhook_does_not_answer(
     assert err.splitlines()[-1] == "A webhook did not answer. Trying again in 10 s ..."
 
 
+def test_an_update_is_not_tried_again_with_other_files(
+    pulumi: Path, stack: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = [UPDATE[2], SILENT, FAILED, end(preview=False, result="failed")]
+    monkeypatch.setattr(time, "sleep", lambda _: stack.write_text(TENANT))
+    code, _, err = answer(pulumi, *PREVIEW, end(preview=True), update=failed, code=255)
+    assert (code, err.splitlines()[-2:]) == (
+        255,
+        [
+            "A webhook did not answer. Trying again in 10 s ...",
+            f"refused: changed since the preview: {stack}. Run the same command again, which makes a new "
+            "preview",
+        ],
+    )
+
+
 def test_an_update_is_tried_three_times(pulumi: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failed = [UPDATE[2], SILENT, FAILED, end(preview=False, result="failed")]
     code, _, err = tries(pulumi, monkeypatch, failed, failed, failed)

@@ -14,7 +14,7 @@ import dataclasses
 import os
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -180,14 +180,15 @@ def _run(asked: _Asked, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
             code = _conflicts(recreated, stuck, err.text, change=asked.change)
         if code == 0 and before is not None:
             raise_if_lost(out, err)
-            refused = [clean(sentence) for sentence in basis.refusals(before, basis.read(stack), stack)]
-            err.writelines(f"{sentence}\n" for sentence in refused)
-            code = REFUSED if refused else 0
-        if code == 0 and asked.change:
+            code = _changed(before, stack, err.text)
+        if code == 0 and before is not None:
             teller.begin(f"Rolling out {stack}{to}")
             refresh = ["--refresh"] if teller.changing else []
             update = ["up", *refresh, "--yes", "--skip-preview", *asked.judged]
-            code = _update(update, stack, teller, its | {**few_checkpoints(stack)}, echo)
+            its |= few_checkpoints(stack)
+            # The state of the first try is its own.
+            files = before._replace(resources=None)
+            code = _update(update, stack, teller, its, echo, changed=lambda: _changed(files, stack, err.text))
     return code, _outcome(teller, code, stuck)
 
 
@@ -222,16 +223,34 @@ def _echoed(
     return code
 
 
+def _changed(before: basis.Basis, stack: str, err: TextIO) -> int:
+    """Print what has changed since the preview; returns the exit code."""
+    refused = [clean(sentence) for sentence in basis.refusals(before, basis.read(stack), stack)]
+    err.writelines(f"{sentence}\n" for sentence in refused)
+    return REFUSED if refused else 0
+
+
 def _update(
-    command: Sequence[str], stack: str, teller: Teller, variables: Mapping[str, str], echo: Echo | None
+    command: Sequence[str],
+    stack: str,
+    teller: Teller,
+    variables: Mapping[str, str],
+    echo: Echo | None,
+    *,
+    changed: Callable[[], int],
 ) -> int:
-    """Change the stack's objects; again if a webhook did not answer, because its controller restarts."""
+    """Change the stack's objects; again if a webhook did not answer, because its controller restarts.
+
+    And if nothing has `changed` since the preview, which prints it otherwise.
+    """
     code = pulumi(command, stack, echo or teller, variables)
     for _ in range(1, _TRIES):
         if not (code and teller.may_try_again):
             break
         teller.begin(f"A webhook did not answer. Trying again in {_PAUSE:.0f} s")
         time.sleep(_PAUSE)
+        if changed():
+            break
         teller.try_again()
         code = pulumi(command, stack, teller, variables)
     return code
