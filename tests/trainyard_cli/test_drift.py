@@ -490,6 +490,22 @@ def test_what_is_put_right_is_said_before_and_after(ask: Answer) -> None:
     assert api.objects[PATH]["data"] == {"a": "1"}
 
 
+def test_what_another_roll_out_has_written_since_is_not_put_right(ask: Answer) -> None:
+    api = FakeApi()
+    api.put(PATH, edited())
+    resource = {"urn": "urn:one", "type": "kubernetes:core/v1:ConfigMap", "custom": True}
+    first = {"deployment": {"resources": [{**resource, "inputs": config_map()}]}}
+    second = {"deployment": {"resources": [{**resource, "inputs": edited()}]}}
+    code, out, err = asked(ask, api, repair=True, state=iter([first, second]).__next__)
+    assert (code, out.splitlines()[-1]) == (2, "sandbox, of 1 objects: 1 different")
+    assert err.endswith(
+        "Nothing has been repaired: Pulumi's state of sandbox has changed since this roll-out, by one of "
+        "somebody else, whose changes would be undone. To see what differs then: trainyard drift --stack "
+        "sandbox\n"
+    )
+    assert api.objects[PATH]["data"] == {"a": "1", "b": "2"}
+
+
 def test_what_is_put_right_is_in_the_json(ask: Answer) -> None:
     api = FakeApi()
     api.put(PATH, edited())

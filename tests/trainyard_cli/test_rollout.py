@@ -1,5 +1,6 @@
 """`trainyard preview` and `up`: what they run, what they print of what Pulumi tells, and their exit codes."""
 
+import io
 import json
 import os
 import signal
@@ -100,7 +101,8 @@ def pulumi(stack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     """A folder whose `pulumi` prints what its file for the subcommand holds, and keeps how it was called."""
     script = tmp_path / "pulumi"
     script.write_text(
-        '#!/bin/sh\necho "$@" >> "$0.called"\necho "$PULUMI_SKIP_CHECKPOINTS" >> "$0.skips"\n'
+        '#!/bin/sh\nif [ "$1" = stack ]; then cat "$0.stack"; exit $(cat "$0.stack.code"); fi\n'
+        'echo "$@" >> "$0.called"\necho "$PULUMI_SKIP_CHECKPOINTS" >> "$0.skips"\n'
         'echo "$KUBECONFIG" >> "$0.kubeconfig"\n'
         'cat "$0.$1"\nexit $(cat "$0.$1.code")\n'
     )
@@ -273,9 +275,9 @@ def test_what_the_cluster_has_already_is_taken_over_and_nobody_asks_unless_such_
     assert asked == [Ref("kueue.x-k8s.io/v1beta2", "ClusterQueue", "", "team-a")]
 
 
-@pytest.mark.parametrize("update", [None, UPDATE])
+@pytest.mark.parametrize(("update", "verbose"), [(None, False), (None, True), (UPDATE, False)])
 def test_what_cannot_be_taken_over_is_refused_before_anything_is_changed(
-    pulumi: Path, monkeypatch: pytest.MonkeyPatch, update: Any
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch, update: Any, verbose: bool
 ) -> None:
     tried: list[Any] = []
 
@@ -291,7 +293,9 @@ def test_what_cannot_be_taken_over_is_refused_before_anything_is_changed(
     monkeypatch.setattr(connection, "load", lambda *_: Credentials("http://127.0.0.1:1", None))
     told = change("c", "create", None, annotated(QUEUE, KEPT), planning=True)
     file = pulumi / "outcome.json"
-    code, _, err = answer(pulumi, *PREVIEW, *told, end(preview=True), update=update, outcome=file)
+    logging(pulumi)
+    told = [*PREVIEW, *told, end(preview=True)]
+    code, _, err = answer(pulumi, *told, update=update, verbose=verbose, outcome=file)
     sentence = "refused: LocalQueue/team-x/default is in the cluster from before"
     assert (code, err) == (1, f"{LOOKING}{sentence}\n")
     assert tried == [annotated(QUEUE, KEPT)]
@@ -321,6 +325,25 @@ def test_the_controller_of_somebody_else_is_refused_unless_it_is_named(
     assert (code, err) == (1, f"{LOOKING}refused: the cluster already has it\n")
     assert answer(pulumi, *told, update=update, replace=["Namespace/kueue-system"])[0] == 0
     assert asked == [["Namespace/kueue-system"]]
+
+
+def logging(pulumi: Path) -> None:
+    """Have its `pulumi` write its events also where `--event-log` says."""
+    script = pulumi / "pulumi"
+    log = 'log=$(echo "$*" | sed -n "s/.*--event-log \\([^ ]*\\).*/\\1/p")'
+    script.write_text(
+        script.read_text().replace(
+            'cat "$0.$1"\n', f'{log}\n[ -z "$log" ] || cp "$0.$1" "$log"\ncat "$0.$1"\n'
+        )
+    )
+
+
+def test_a_verbose_preview_of_a_pulumi_that_logs_no_events_says_what_was_not_checked(pulumi: Path) -> None:
+    assert answer(pulumi, "Previewing update", verbose=True) == (
+        0,
+        "Previewing update\n",
+        f"{LOOKING}Not checked: what would be recreated or taken over. Run it without --verbose as well\n",
+    )
 
 
 REPLACED = [*change("a", "replace", QUEUE, DRAINED, planning=True), end(preview=True)]
@@ -426,6 +449,38 @@ def test_pulumi_gets_the_cluster_for_its_state_and_a_cluster_that_cannot_be_seen
     assert (pulumi / "pulumi.identity").read_text() == '{"uid": "uid-old", "server": "https://old"}\n'
 
 
+MOVING = "Writing the new cluster into Pulumi's state of prod ...\n"
+
+
+def test_a_move_says_what_it_has_done_also_if_the_preview_then_fails(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moves, "found", lambda *_: moves.Place(MOVE))
+    script = pulumi / "pulumi"
+    told = 'cat "$0.$1"\n'
+    script.write_text(script.read_text().replace(told, f'{told}[ "$1" != preview ] || exit 255\n'))
+    failed = end(preview=True, result="failed")
+    moved = [end(preview=False)]
+    assert answer(pulumi, *PREVIEW, failed, update=moved, replace=["cluster.context"]) == (
+        255,
+        "prod: Pulumi's state now names the new cluster, where nothing has been changed yet\n"
+        "+ ConfigMap team-a/one\n"
+        "prod: the preview failed, and nothing has been changed but Pulumi's state, which names the new "
+        "cluster\n",
+        f"{MOVING}{LOOKING}",
+    )
+
+
+def test_a_move_that_fails_ends_an_up(pulumi: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moves, "found", lambda *_: moves.Place(MOVE))
+    failed = [end(preview=False, result="failed")]
+    assert answer(pulumi, update=failed, code=255, replace=["cluster.context"]) == (
+        255,
+        "prod: Pulumi's state may still name the old cluster; in neither cluster has anything been changed\n",
+        MOVING,
+    )
+
+
 def test_where_nothing_changes_an_up_does_not_read_the_cluster_again(pulumi: Path) -> None:
     unchanged = [*change("a", "same", QUEUE, QUEUE, planning=True), end(preview=True)]
     assert answer(pulumi, *unchanged, update=[UPDATE[0], UPDATE[1], end(preview=False)]) == (
@@ -448,7 +503,7 @@ def test_pulumi_gets_the_kubeconfig_that_is_given(pulumi: Path, monkeypatch: pyt
 
 
 def test_a_preview_that_fails_ends_an_up(pulumi: Path) -> None:
-    (pulumi / "pulumi").write_text('#!/bin/sh\necho "$@" >> "$0.called"\nexit 255\n')
+    (pulumi / "pulumi").write_text('#!/bin/sh\n[ "$1" = stack ] || echo "$@" >> "$0.called"\nexit 255\n')
     assert answer(pulumi, update=UPDATE) == (255, "", LOOKING)
     assert (pulumi / "pulumi.called").read_text() == f"preview --refresh --policy-pack policies {ON_PROD}"
 
@@ -481,6 +536,29 @@ def test_a_repair_follows_an_update_that_is_done_and_takes_what_git_says_from_it
     assert repairs == []
     assert answer(pulumi, *told, update=UPDATE, repair=True, keep=kept)[0] == 1
     assert repairs == [("prod", True, ["ConfigMap/a/b"], exported)]
+
+
+CHANGED_WITH = {
+    "stack.yaml": "changed since the preview: {folder}/stack.yaml",
+    "pulumi.stack": "Pulumi's state of prod has changed since the preview, by a roll-out of somebody else",
+}
+
+
+@pytest.mark.parametrize("name", CHANGED_WITH)
+def test_an_update_that_would_not_be_the_one_that_was_previewed_is_refused(pulumi: Path, name: str) -> None:
+    (pulumi / "pulumi.stack").write_text(json.dumps({"deployment": {"resources": [{"urn": "a"}]}}))
+    (pulumi / "pulumi.stack.code").write_text("0")
+    later = pulumi / "later"
+    others = {"stack.yaml": TENANT, "pulumi.stack": json.dumps({"deployment": {"resources": []}})}
+    later.write_text(others[name])
+    script = pulumi / "pulumi"
+    meanwhile = f'[ "$1" != preview ] || cp {later} {pulumi / name}\n'
+    script.write_text(script.read_text().replace('cat "$0.$1"\n', f'{meanwhile}cat "$0.$1"\n'))
+    code, _, err = answer(pulumi, *PREVIEW, end(preview=True), update=UPDATE)
+    why = CHANGED_WITH[name].format(folder=pulumi)
+    again = "Run the same command again, which makes a new preview"
+    assert (code, err) == (1, f"{LOOKING}refused: {why}. {again}\n")
+    assert "up " not in (pulumi / "pulumi.called").read_text()
 
 
 def test_one_that_breaks_off_says_how_far_it_came_and_why(pulumi: Path) -> None:
@@ -548,6 +626,22 @@ def test_an_update_is_tried_again_while_a_webhook_does_not_answer(
         ["prod: it did not finish, with 1 of 2 changes made", "prod: 2 of 2 changes made"],
     )
     assert err.splitlines()[-1] == "A webhook did not answer. Trying again in 10 s ..."
+
+
+def test_an_update_is_not_tried_again_with_other_files(
+    pulumi: Path, stack: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = [UPDATE[2], SILENT, FAILED, end(preview=False, result="failed")]
+    monkeypatch.setattr(time, "sleep", lambda _: stack.write_text(TENANT))
+    code, _, err = answer(pulumi, *PREVIEW, end(preview=True), update=failed, code=255)
+    assert (code, err.splitlines()[-2:]) == (
+        255,
+        [
+            "A webhook did not answer. Trying again in 10 s ...",
+            f"refused: changed since the preview: {stack}. Run the same command again, which makes a new "
+            "preview",
+        ],
+    )
 
 
 def test_an_update_is_tried_three_times(pulumi: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -690,6 +784,42 @@ def test_what_is_no_event_and_what_the_program_says_goes_past(pulumi: Path) -> N
     assert err == f"{LOOKING}error: no stack named 'prod' found\nruntime x is left out\n"
 
 
+@pytest.mark.parametrize(("update", "ended"), [(None, "preview"), (UPDATE, "preview"), (UPDATE, "up")])
+def test_a_reader_that_has_gone_ends_it_before_a_change_and_not_after(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch, update: Any, ended: str
+) -> None:
+    repairs: list[str] = []
+
+    def repair(stack: str, **_: Any) -> int:
+        repairs.append(stack)
+        return 0
+
+    monkeypatch.setattr(drift, "run", repair)
+    out = Gone(ended)
+    options = {"update": update, "repair": update is not None, "out": out}
+    told = [*PREVIEW, end(preview=True)]
+    if ended == "up":
+        assert answer(pulumi, *told, **options)[0] == 0
+        assert repairs == ["prod"]
+    else:
+        with pytest.raises(BrokenPipeError):
+            answer(pulumi, *told, **options)
+        assert "up " not in (pulumi / "pulumi.called").read_text()
+
+
+class Gone(io.StringIO):
+    """Output whose reader has gone when the preview, or the update, is told."""
+
+    def __init__(self, ended: str) -> None:
+        super().__init__()
+        self._ended = ended
+
+    def write(self, text: str) -> int:
+        if self._ended == "preview" or "changes made" in text:
+            raise BrokenPipeError
+        return super().write(text)
+
+
 def test_without_pulumi_it_says_so(stack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     code, out, err = answered(rollout.run, "prod", change=False)
@@ -724,8 +854,11 @@ def test_of_a_pulumi_that_is_killed_it_says_what_that_leaves_and_the_next_step(
     assert (code, printed + capfd.readouterr().err) == (137, err)
 
 
-def begun(folder: Path, *options: str, preview: str) -> subprocess.Popen[str]:
-    """`trainyard up` with a Pulumi whose preview does this in Python, and whose `up` says `begun`."""
+def begun(folder: Path, *options: str, preview: str, stop: str = "pass") -> subprocess.Popen[str]:
+    """`trainyard up` with a Pulumi whose preview does this in Python, and whose `up` says `begun`.
+
+    Stopped, it does `stop` and says `cancelled`.
+    """
     script = folder / "pulumi"
     script.write_text(
         textwrap.dedent(
@@ -735,9 +868,20 @@ def begun(folder: Path, *options: str, preview: str) -> subprocess.Popen[str]:
             if sys.argv[1] == "stack":
                 sys.exit("it was never rolled out")
             def stop(*_):
+                {stop}
                 print("cancelled", file=sys.stderr, flush=True)
+                time.sleep(0.5)
                 sys.exit(3)
-            signal.signal(signal.SIGINT, stop)
+            def again(*_):
+                print("terminated", file=sys.stderr, flush=True)
+                sys.exit(4)
+            def first(*_):
+                for number in signals:
+                    signal.signal(number, again)
+                stop()
+            signals = signal.SIGINT, signal.SIGTERM
+            for number in signals:
+                signal.signal(number, first)
             if sys.argv[1] == "preview":
                 {preview}
                 sys.exit(0)
@@ -750,7 +894,9 @@ def begun(folder: Path, *options: str, preview: str) -> subprocess.Popen[str]:
     begin = "from trainyard_cli.main import main; main()"
     command = [sys.executable, "-c", begin, "up", "--stack", "prod", *options]
     environment = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
-    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
 
 
 @pytest.mark.parametrize("options", [(), ("--verbose",)], ids=["by its events", "by its own output"])
@@ -762,6 +908,60 @@ def test_who_ends_it_has_pulumi_end_what_it_has_begun(
         assert "begun\n" in iter(process.stderr.readline, "")
         process.send_signal(signal.SIGTERM)
         assert process.stderr.read() == "cancelled\n"
+        assert process.wait() == 3
+
+
+@pytest.mark.parametrize("numbers", [["TERM", "TERM"], ["INT", "INT"], ["INT", "TERM"], ["HUP", "TERM"]])
+def test_who_ends_its_group_and_ends_it_once_more_has_pulumi_end_what_it_has_begun(
+    stack: Path, tmp_path: Path, numbers: Sequence[str]
+) -> None:
+    with begun(tmp_path, preview="pass") as process:
+        assert process.stderr is not None
+        assert "begun\n" in iter(process.stderr.readline, "")
+        for name in numbers:
+            os.killpg(process.pid, signal.Signals[f"SIG{name}"])
+            time.sleep(0.1)
+        assert process.stderr.read() == "cancelled\n"
+        assert process.wait() == 3
+
+
+def test_under_nohup_a_terminal_that_closes_does_not_end_it(stack: Path, tmp_path: Path) -> None:
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process = begun(tmp_path, preview="pass")
+    finally:
+        signal.signal(signal.SIGHUP, ignored)
+    with process:
+        assert process.stderr is not None
+        assert "begun\n" in iter(process.stderr.readline, "")
+        os.killpg(process.pid, signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr.read() == "cancelled\n"
+
+
+def test_a_second_ctrl_c_ends_what_pulumi_has_begun(stack: Path, tmp_path: Path) -> None:
+    with begun(tmp_path, preview="pass", stop="time.sleep(3600)") as process:
+        assert process.stderr is not None
+        assert "begun\n" in iter(process.stderr.readline, "")
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(1.1)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.stderr.read() == "terminated\n"
+        assert process.wait() == 4
+
+
+@pytest.mark.parametrize("options", [(), ("--verbose",)], ids=["by its events", "by its own output"])
+def test_whose_output_has_lost_its_reader_has_pulumi_end_what_it_has_begun(
+    stack: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    ends = "print('still here', flush=True); print('and here', file=sys.stderr, flush=True)"
+    with begun(tmp_path, *options, preview="pass", stop=ends) as process:
+        assert process.stderr is not None
+        assert "begun\n" in iter(process.stderr.readline, "")
+        process.stderr.close()
+        process.send_signal(signal.SIGTERM)
         assert process.wait() == 3
 
 

@@ -29,8 +29,9 @@ from ..cluster.workloads import Seen, look
 from ..files import rendering, stackfile
 from ..options import Context, Kubeconfig, same_place
 from ..output import FINE, REFUSED
+from .rollout_output import Lasting, raise_if_lost
 from .rollout_progress import Progress
-from .rollout_pulumi import Plan, Teller, few_checkpoints, pulumi, target
+from .rollout_pulumi import Echo, Plan, Teller, few_checkpoints, pulumi, target
 
 _UNPROTECTED: Final = "--exclude-protected"
 
@@ -58,7 +59,8 @@ def run(
     Raises:
         UserError: The objects cannot be listed, or Pulumi cannot be run.
     """
-    out, err = out or sys.stdout, err or sys.stderr
+    lasting = Lasting(out or sys.stdout), Lasting(err or sys.stderr)
+    out, err = (stream.text for stream in lasting)
     credentials = target(stack, kubeconfig, context)
     settings = stackfile.read_as_pulumi(stack)
     state = rendering.rolled_out(stack)
@@ -90,23 +92,22 @@ def run(
 
     progress = Progress(err)
     teller = Teller(stack, out, progress, plan)
-    try:
-        with progress:
-            teller.begin(f"Reading what {stack} has in its cluster")
-            code = pulumi(["destroy", "--preview-only", *only], stack, teller, its)
-        if code or dry_run or not teller.changing:
-            return code
-        if not yes and not ask(f"Destroy {stack} in {clean(credentials.server)}?"):
-            place = same_place(None, kubeconfig, context)
-            again = shlex.join(["trainyard", "destroy", "--stack", stack, *place, *only, "--yes"])
-            print(f"Nothing has been deleted. To do it without confirmation: {again}", file=err)
-            return REFUSED
-        with progress:
-            teller.begin(f"Destroying {stack} in {clean(credentials.server)}")
-            command = ["destroy", "--yes", "--skip-preview", *only]
-            code = pulumi(command, stack, None if verbose else teller, its | {**few_checkpoints(stack)})
-    except OSError as error:
-        raise UserError(f"pulumi cannot be run: {error.strerror}") from error
+    with progress:
+        teller.begin(f"Reading what {stack} has in its cluster")
+        code = pulumi(["destroy", "--preview-only", *only], stack, teller, its)
+    raise_if_lost(*lasting)
+    if code or dry_run or not teller.changing:
+        return code
+    if not yes and not ask(f"Destroy {stack} in {clean(credentials.server)}?"):
+        place = same_place(None, kubeconfig, context)
+        again = shlex.join(["trainyard", "destroy", "--stack", stack, *place, *only, "--yes"])
+        print(f"Nothing has been deleted. To do it without confirmation: {again}", file=err)
+        return REFUSED
+    with progress:
+        teller.begin(f"Destroying {stack} in {clean(credentials.server)}")
+        command = ["destroy", "--yes", "--skip-preview", *only]
+        listener = Echo(out, err) if verbose else teller
+        code = pulumi(command, stack, listener, its | {**few_checkpoints(stack)})
     if code == FINE:
         print(*map(clean, removal.afterwards(stack, steps, credentials.options)), sep="\n", file=out)
     return code

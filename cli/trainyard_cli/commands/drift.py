@@ -68,13 +68,14 @@ def run(
     """Print where a stack's objects differ from git; returns the exit code.
 
     With `repair` it then repairs them, except the objects that `keep` names.
-    What git says is rendered, or is in the `state` of a roll-out that has just ended.
+    What git says is rendered, or is in the `state` of a roll-out that has just ended. Nothing is repaired if
+    that has changed once there are differences to repair: another roll-out has written the objects.
     `metrics` is a file that then has the answer as Prometheus reads it, with the time that `now` returns.
     0: there is no drift. 1: there is. 2: an object could not be judged, or a kind not be listed; the reason
     goes to `out`. With `repair` only the objects of the stack count.
 
     Raises:
-        UserError: None could be judged, or `metrics` cannot be written.
+        UserError: None could be judged, the `state` has changed, or `metrics` cannot be written.
     """
     out, err = out or sys.stdout, err or sys.stderr
 
@@ -83,12 +84,19 @@ def run(
             out.write(as_text(document(stack, verdicts, beside)))
             out.flush()
         number = sum(verdict.state is State.DIFFERENT for verdict in verdicts)
+        if number and state is not None and _resources(state()) != _resources(exported):
+            raise UserError(
+                f"Nothing has been repaired: Pulumi's state of {stack} has changed since this roll-out, by "
+                "one of somebody else, whose changes would be undone. To see what differs then: trainyard "
+                f"drift --stack {stack}"
+            )
         if number:
             print(f"Repairing {number} of them ...", file=err)
 
     settings = stackfile.read_as_pulumi(stack)  # reports mistakes without Pulumi's words around them
     credentials = connection.of_stack(settings.cluster, kubeconfig, context)
-    manifests = expected.objects(state() if state is not None else _rendered(stack, err))
+    exported = state() if state is not None else _rendered(stack, err)
+    manifests = expected.objects(exported)
     staying = _named(keep, manifests)
     print(f"Comparing {len(manifests)} objects with the cluster ...", file=err)
     try:
@@ -114,6 +122,11 @@ def _rendered(stack: str, err: TextIO) -> Json:
     print(f"Rendering the stack {stack} ...", file=err)
     with TemporaryDirectory() as folder:
         return rendering.state(stack, stackfile.file_of(stack), Path(folder))
+
+
+def _resources(state: Json) -> Any:
+    """Those of Pulumi's state; the rest also says when it was written."""
+    return state["deployment"].get("resources")
 
 
 def document(stack: str, verdicts: Sequence[Verdict], beside: Beside) -> dict[str, Any]:

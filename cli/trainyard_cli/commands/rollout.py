@@ -14,8 +14,10 @@ import dataclasses
 import os
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, TextIO
 
 from trainyard_api import places
@@ -40,10 +42,11 @@ from ..cluster import (
     takeovers,
 )
 from ..cluster.workloads import Seen, look
-from ..files import outcomes, rendering, stackfile
+from ..files import basis, outcomes, rendering, stackfile
 from . import drift, verify
+from .rollout_output import Lasting, raise_if_lost
 from .rollout_progress import Progress
-from .rollout_pulumi import Plan, Teller, few_checkpoints, pulumi, target
+from .rollout_pulumi import Echo, Plan, Teller, few_checkpoints, pulumi, target
 
 REFUSED: Final = 1
 _TOUCHING: Final = frozenset(
@@ -84,69 +87,27 @@ def run(
     preview only says it. So does a stack that was rolled out to another cluster than its file names now,
     unless `replace` names the fields that have changed: then the state first gets the new cluster.
     So does, after the preview, an object that has stayed in the cluster and that the stack cannot take over,
-    and a controller that the cluster has from somebody else, unless `replace` names it.
+    a controller that the cluster has from somebody else, unless `replace` names it, and before the update a
+    change of the site's files or of Pulumi's state since the preview.
     What a preview comes to is also written to the file `outcome`, as JSON, however it ends.
 
     Raises:
         UserError: The stack file is wrong, Pulumi cannot be run, or `outcome` cannot be written.
     """
-    out, err = out or sys.stdout, err or sys.stderr
-    allowed = " ".join(replace).split()
+    lasting = Lasting(out or sys.stdout), Lasting(err or sys.stderr)
+    out, err = (stream.text for stream in lasting)
     _write(outcome, stack, outcomes.UNFINISHED)
-    place, stuck = moves.Place(), list[str]()
+    asked = _Asked(
+        stack, change, expect_no_changes, frozenset(" ".join(replace).split()), verbose, kubeconfig, context
+    )
     try:
-        to = _to(stack, kubeconfig, context)
-        # In a second, and without the cluster: the policy pack says it after minutes.
-        refused = [] if expect_no_changes else verify.refusals(stack)
-        if not refused:
-            place = moves.found(stack, kubeconfig, context)
-        if (move := place.move) is not None and not (change and move.allowed(allowed)):
-            refused = [str(move)]
-        elif not refused:
-            # An `up` may have to restore the webhook that judges runtimes.
-            judges = not (change or expect_no_changes)
-            refused = _refusals(stack, kubeconfig, context, err, place.unseen, runtimes=judges)
+        code, result = _run(asked, *lasting)
     except UserError as error:
         _write(outcome, stack, Outcome(errors=(clean(str(error)),)))
         raise
-    if refused:
-        print(*map(clean, refused), sep="\n", file=err)
-        _write(outcome, stack, Outcome(refusals=tuple(map(clean, refused))))
-        return REFUSED
-    # Policies check what git says; what the cluster already has passed them before.
-    pack = ["--policy-pack", os.path.relpath(places.site().policies)]
-    judged = ["--expect-no-changes"] if expect_no_changes else pack
-    try:
-        with Progress(err) as progress:
-            teller = Teller(
-                stack,
-                out,
-                progress,
-                lambda steps, violations: _plan(steps, violations, stack, kubeconfig, context),
-            )
-            teller.begin(f"Reading the cluster and what {stack} asks for")
-            its = {**place.variables, **({"KUBECONFIG": kubeconfig} if kubeconfig else {})}
-            preview = None if verbose and not change else teller
-            code = 0
-            if move is not None:
-                # Alone and without a refresh: the next steps go by what it leaves in the state.
-                follow = ["up", "--target", move.provider, "--yes", "--skip-preview"]
-                code = pulumi([*follow, *judged], stack, None if verbose else teller, its)
-            code = code or pulumi(["preview", "--refresh", *judged], stack, preview, its)
-            if code == 0:
-                stuck = _stuck(teller.steps, stack, kubeconfig, context, allowed)
-                code = _conflicts(_recreated(teller.steps, stack, allowed), stuck, err, change=change)
-            if code == 0 and change:
-                teller.begin(f"Rolling out {stack}{to}")
-                refresh = ["--refresh"] if teller.changing else []
-                update = ["up", *refresh, "--yes", "--skip-preview", *judged]
-                its |= few_checkpoints(stack)
-                code = _update(update, stack, teller, its, verbose=verbose)
-    except OSError as error:
-        why = f"pulumi cannot be run: {error.strerror}"
-        _write(outcome, stack, Outcome(errors=(why,)))
-        raise UserError(why) from error
-    _write(outcome, stack, _outcome(teller, code, stuck))
+    _write(outcome, stack, result)
+    if not change:
+        raise_if_lost(*lasting)
     if code or not repair:
         return code
     return drift.run(
@@ -161,16 +122,138 @@ def run(
     )
 
 
-def _update(
-    command: Sequence[str], stack: str, teller: Teller, variables: Mapping[str, str], *, verbose: bool
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The options of `run` that decide what Pulumi does."""
+
+    stack: str
+    change: bool
+    expect_no_changes: bool
+    allowed: Collection[str]
+    """Names of what may be recreated, and of fields of the cluster that may have changed."""
+    verbose: bool
+    kubeconfig: str | None
+    context: str | None
+
+    @property
+    def judged(self) -> Sequence[str]:
+        """Pulumi's options for who judges the changes."""
+        if self.expect_no_changes:
+            return ["--expect-no-changes"]
+        # Policies check what git says; what the cluster already has passed them before.
+        return ["--policy-pack", os.path.relpath(places.site().policies)]
+
+
+def _run(asked: _Asked, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
+    """Preview, and change what was asked for; returns the exit code, and what the preview comes to."""
+    stack, way = asked.stack, (asked.kubeconfig, asked.context)
+    to = _to(stack, *way)
+    # Before anything that judges the files.
+    before = basis.read(stack) if asked.change else None
+    place, refused = _refused(asked, err.text)
+    if refused:
+        print(*refused, sep="\n", file=err.text)
+        return REFUSED, Outcome(refusals=tuple(refused))
+    stuck: list[str] = []
+    with Progress(err.text) as progress:
+        teller = Teller(
+            stack, out.text, progress, lambda steps, violations: _plan(steps, violations, stack, *way)
+        )
+        echo = Echo(out.text, err.text) if asked.verbose else None
+        its = {**place.variables, **({"KUBECONFIG": asked.kubeconfig} if asked.kubeconfig else {})}
+        code = 0
+        if (move := place.move) is not None:
+            # Alone and without a refresh: the next steps go by what it leaves in the state.
+            teller.begin_move()
+            follow = ["up", "--target", move.provider, "--yes", "--skip-preview", *asked.judged]
+            code = pulumi(follow, stack, echo or teller, its)
+            teller.end_move(succeeded=code == 0)
+            before = before and before._replace(resources=basis.resources_of(stack))
+        if code == 0:
+            teller.begin(f"Reading the cluster and what {stack} asks for")
+        preview = ["preview", "--refresh", *asked.judged]
+        if code == 0 and echo is not None and not asked.change:
+            code = _echoed(preview, stack, teller, its, echo)
+        elif code == 0:
+            code = pulumi(preview, stack, teller, its)
+        if code == 0:
+            stuck = _stuck(teller.steps, stack, *way, asked.allowed)
+            recreated = _recreated(teller.steps, stack, asked.allowed)
+            code = _conflicts(recreated, stuck, err.text, change=asked.change)
+        if code == 0 and before is not None:
+            raise_if_lost(out, err)
+            code = _changed(before, stack, err.text)
+        if code == 0 and before is not None:
+            teller.begin(f"Rolling out {stack}{to}")
+            refresh = ["--refresh"] if teller.changing else []
+            update = ["up", *refresh, "--yes", "--skip-preview", *asked.judged]
+            its |= few_checkpoints(stack)
+            # The state of the first try is its own.
+            files = before._replace(resources=None)
+            code = _update(update, stack, teller, its, echo, changed=lambda: _changed(files, stack, err.text))
+    return code, _outcome(teller, code, stuck)
+
+
+def _refused(asked: _Asked, err: TextIO) -> tuple[moves.Place, list[str]]:
+    """Where the stack is rolled out to, and why Pulumi is not run."""
+    of_stack = (asked.stack, asked.kubeconfig, asked.context)
+    # In a second, and without the cluster: the policy pack says it after minutes.
+    refused = [] if asked.expect_no_changes else verify.refusals(asked.stack)
+    place = moves.Place() if refused else moves.found(*of_stack)
+    if place.move is not None and not (asked.change and place.move.allowed(asked.allowed)):
+        refused = [str(place.move)]
+    elif not refused:
+        # An `up` may have to restore the webhook that judges runtimes.
+        judges = not (asked.change or asked.expect_no_changes)
+        refused = _refusals(*of_stack, err, place.unseen, runtimes=judges)
+    return place, [clean(sentence) for sentence in refused]
+
+
+def _echoed(
+    command: Sequence[str], stack: str, teller: Teller, variables: Mapping[str, str], echo: Echo
 ) -> int:
-    """Change the stack's objects; again if a webhook did not answer, because its controller restarts."""
-    code = pulumi(command, stack, None if verbose else teller, variables)
+    """A preview of which Pulumi prints its own output; the teller then knows its steps."""
+    with TemporaryDirectory() as folder:
+        log = Path(folder) / "events"
+        # Pulumi has this option only together with those that its own developers need.
+        debugging = {**variables, "PULUMI_DEBUG_COMMANDS": "true"}
+        code = pulumi([*command, "--event-log", str(log)], stack, echo, debugging)
+        if code == 0 and log.exists():
+            for line in log.read_text(encoding="utf-8").splitlines():
+                teller.learn(line)
+        elif code == 0:
+            echo.warn("Not checked: what would be recreated or taken over. Run it without --verbose as well")
+    return code
+
+
+def _changed(before: basis.Basis, stack: str, err: TextIO) -> int:
+    """Print what has changed since the preview; returns the exit code."""
+    refused = [clean(sentence) for sentence in basis.refusals(before, basis.read(stack), stack)]
+    err.writelines(f"{sentence}\n" for sentence in refused)
+    return REFUSED if refused else 0
+
+
+def _update(
+    command: Sequence[str],
+    stack: str,
+    teller: Teller,
+    variables: Mapping[str, str],
+    echo: Echo | None,
+    *,
+    changed: Callable[[], int],
+) -> int:
+    """Change the stack's objects; again if a webhook did not answer, because its controller restarts.
+
+    And if nothing has `changed` since the preview, which prints it otherwise.
+    """
+    code = pulumi(command, stack, echo or teller, variables)
     for _ in range(1, _TRIES):
         if not (code and teller.may_try_again):
             break
         teller.begin(f"A webhook did not answer. Trying again in {_PAUSE:.0f} s")
         time.sleep(_PAUSE)
+        if changed():
+            break
         teller.try_again()
         code = pulumi(command, stack, teller, variables)
     return code

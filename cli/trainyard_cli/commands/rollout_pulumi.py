@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple, TextIO
 
+from trainyard_api.errors import UserError
 from trainyard_api.pools import NODE_GROUPS
 from trainyard_api.printable import clean
 from trainyard_delivery.rollout import events, words
@@ -30,6 +32,10 @@ _NO_EVENT: Final = "error: "
 """How Pulumi's command says what ends it before there is an event."""
 _CHANGING: Final = ("up", "destroy")
 """Subcommands that lock the stack."""
+_PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Unless they are ignored, as SIGHUP is under nohup. Pulumi itself does not survive SIGHUP."""
+_SAME_CTRL_C: Final = 1.0
+"""Seconds within which a second SIGINT is the same Ctrl-C, which a wrapper of this command has passed on."""
 
 
 def target(stack: str, kubeconfig: str | None, context: str | None) -> Credentials:
@@ -50,11 +56,16 @@ def target(stack: str, kubeconfig: str | None, context: str | None) -> Credentia
     return connection.of_stack(cluster, kubeconfig, context)
 
 
-def pulumi(arguments: Sequence[str], stack: str, teller: Teller | None, variables: Mapping[str, str]) -> int:
-    """Run Pulumi on a stack; returns its exit code. Without a teller, it prints its own output.
+def pulumi(
+    arguments: Sequence[str], stack: str, listener: Teller | Echo, variables: Mapping[str, str]
+) -> int:
+    """Run Pulumi on a stack; returns its exit code.
 
     If Pulumi was killed, says what that leaves and what comes next; the exit code is then that of a shell,
     128 plus the number of the signal. So it is if this command got a signal that came too late for Pulumi.
+
+    Raises:
+        UserError: Pulumi cannot be run.
     """
     command = ["pulumi", *arguments, "--stack", stack, "--non-interactive", "--color", "never"]
     environment = {
@@ -64,24 +75,17 @@ def pulumi(arguments: Sequence[str], stack: str, teller: Teller | None, variable
         "PULUMI_K8S_ENABLE_PATCH_FORCE": "true",
         "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true",
     }
-    form = "--suppress-progress" if teller is None else "--json"
-    with _started([*command, form], environment, printed=teller is None) as (process, signals):
-        if teller is not None:
-            for line in process.stdout or ():
-                if line.strip():
-                    teller.hear(line.rstrip("\n"))
+    with _started([*command, listener.form], environment, listener.warn) as (process, signals):
+        for line in process.stdout or ():
+            listener.hear(line.rstrip("\n"))
         code = process.wait()
-    if teller is not None and signals:
-        teller.interrupt()
+    if signals:
+        listener.interrupt()
     ended_by, changes = (-code if code < 0 else 0), arguments[0] in _CHANGING
     if code == 0 and signals and not changes:
         ended_by = signals[0]  # who ends a preview does not want what follows it
     if ended_by:
-        why = killed(signal.Signals(ended_by), stack, changes=changes)
-        if teller is None:
-            print(why, file=sys.stderr)
-        else:
-            teller.fail(why)
+        listener.fail(killed(signal.Signals(ended_by), stack, changes=changes))
         return 128 + ended_by
     return code or (128 + signals[0] if signals else 0)
 
@@ -117,8 +121,36 @@ class Plan(NamedTuple):
     """Without the stack's name."""
 
 
+class Echo:
+    """Prints what Pulumi prints, as it is."""
+
+    form: Final = "--suppress-progress"
+    """The option by which Pulumi prints it."""
+
+    def __init__(self, out: TextIO, err: TextIO) -> None:
+        self._out, self._err = out, err
+
+    def hear(self, line: str) -> None:
+        """Print a line of Pulumi's output."""
+        print(line, file=self._out, flush=True)
+
+    def warn(self, line: str) -> None:
+        """Print a line that Pulumi wrote to stderr."""
+        print(line, file=self._err, flush=True)
+
+    def fail(self, line: str) -> None:
+        """Print what has ended Pulumi."""
+        self.warn(line)
+
+    def interrupt(self) -> None:
+        """Nothing: what Pulumi prints says it."""
+
+
 class Teller:
     """Puts Pulumi's events into words, one after the other."""
+
+    form: Final = "--json"
+    """The option by which Pulumi reports its events."""
 
     def __init__(
         self,
@@ -138,6 +170,7 @@ class Teller:
         self._refusals: tuple[str, ...] = ()
         self._errors: list[str] = []
         self._interrupted = False
+        self._moving = self._moved = False
 
     @property
     def outcome(self) -> Outcome:
@@ -172,8 +205,22 @@ class Teller:
         """The current step of Pulumi's output."""
         self._progress.begin(doing, len(self._steps))
 
+    def begin_move(self) -> None:
+        """The next update only writes the stack's new cluster into Pulumi's state."""
+        self._moving = True
+        self.begin(f"Writing the new cluster into Pulumi's state of {self._stack}")
+
+    def end_move(self, *, succeeded: bool) -> None:
+        """Tell how that went."""
+        self._moving, self._moved = False, succeeded
+        named = "Pulumi's state now names the new cluster, where nothing has been changed yet"
+        failed = "Pulumi's state may still name the old cluster; in neither cluster has anything been changed"
+        self._print([f"{self._stack}: {named if succeeded else failed}"])
+
     def hear(self, line: str) -> None:
         """Process one line that Pulumi has printed."""
+        if not line.strip():
+            return
         try:
             event = events.read(line)
         except ValueError:
@@ -199,6 +246,16 @@ class Teller:
                 self._tell_plan(succeeded=succeeded)
             case events.Ended(preview=False, succeeded=succeeded):
                 self._tell_end(succeeded=succeeded)
+
+    def warn(self, line: str) -> None:
+        """Print a line that Pulumi wrote to stderr."""
+        self._progress.say(line)
+
+    def learn(self, line: str) -> None:
+        """Keep the step of a preview, if the line has one, and say nothing."""
+        match events.read(line):
+            case events.Planned(step, preview=True):
+                self._steps[step.urn] = step
 
     def fail(self, line: str) -> None:
         """Print and keep what has ended Pulumi, where it could not say so itself."""
@@ -228,7 +285,9 @@ class Teller:
 
     def _tell_plan(self, *, succeeded: bool) -> None:
         plan = self._plan(self.steps, list(self._violations))
-        self._summary = plan.summary if succeeded else "the preview failed, and nothing has been changed"
+        still = "nothing has been changed but Pulumi's state, which names the new cluster"
+        failed = f"the preview failed, and {still if self._moved else 'nothing has been changed'}"
+        self._summary = plan.summary if succeeded else failed
         self._refusals = tuple(map(clean, self._refused()))
         self._print([*plan.lines, f"{self._stack}: {self._summary}"])
         self._violations.clear()
@@ -236,6 +295,8 @@ class Teller:
 
     def _tell_end(self, *, succeeded: bool) -> None:
         self._print(self._refused())
+        if self._moving:
+            return
         done = [step for urn, step in self._begun.items() if urn in self._done and step.op is not Op.SAME]
         made = f"{len(done)} of {self.changing} changes made"
         if not succeeded:
@@ -255,26 +316,84 @@ class Teller:
 
 @contextmanager
 def _started(
-    command: Sequence[str], environment: Mapping[str, str], *, printed: bool
+    command: Sequence[str], environment: Mapping[str, str], warn: Callable[[str], None]
 ) -> Iterator[tuple[subprocess.Popen[str], Sequence[int]]]:
-    """A process, and the signals that this command gets meanwhile.
+    """A process, and the signals that this command gets meanwhile. `warn` gets the lines of its stderr.
 
-    Stopping this command stops Pulumi, which then finishes what it has begun. With `printed`, the process
-    prints its own output.
+    Stopping this command stops Pulumi, which then finishes what it has begun. Pulumi writes to this command
+    alone: a program in Go ends at once if the reader of its output has gone, as `tee` after Ctrl-C.
     """
-    signals: list[int] = []
-    stdout = None if printed else subprocess.PIPE
-    with subprocess.Popen(command, env=dict(environment), stdout=stdout, text=True) as process:
+    with _passed_on() as passing, _process(command, environment) as process:
 
-        def terminate(number: int, _: object) -> None:
-            signals.append(number)
-            process.send_signal(signal.SIGINT)
+        def relay() -> None:
+            for line in process.stderr or ():
+                warn(line.rstrip("\n"))
 
-        before = signal.signal(signal.SIGTERM, terminate)
-        # From a terminal, Pulumi gets SIGINT by itself.
-        ignored = signal.signal(signal.SIGINT, lambda number, _: signals.append(number))
+        passing.to(process)
+        relaying = threading.Thread(target=relay)
+        relaying.start()
         try:
-            yield process, signals
+            yield process, passing.signals
         finally:
-            signal.signal(signal.SIGTERM, before)
-            signal.signal(signal.SIGINT, ignored)
+            for _ in process.stdout or ():  # after an error: Pulumi would not survive that nobody reads
+                pass
+            relaying.join()
+
+
+def _process(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
+    try:
+        return subprocess.Popen(
+            command,
+            env=dict(environment),
+            # A session of its own gets no signal of this one's group, and could not ask at the terminal.
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+        )
+    except OSError as error:
+        raise UserError(f"pulumi cannot be run: {error.strerror}") from error
+
+
+class _Passing:
+    """Passes signals on to a process as SIGINT, by the second of which Pulumi abandons what it has begun.
+
+    So a further SIGTERM or SIGHUP is not passed on: `timeout` and `make` each send one. A second Ctrl-C is.
+    """
+
+    def __init__(self) -> None:
+        self.signals: list[int] = []
+        self._process: subprocess.Popen[str] | None = None
+        self._passed: float | None = None
+
+    def to(self, process: subprocess.Popen[str]) -> None:
+        """Pass them on to this process, also one that came before it."""
+        self._process = process
+        if self.signals and self._passed is None:
+            self._pass_on()
+
+    def take(self, number: int, _: object) -> None:
+        """Handle a signal."""
+        self.signals.append(number)
+        again = number == signal.SIGINT and time.monotonic() - (self._passed or 0.0) >= _SAME_CTRL_C
+        if self._passed is None or again:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        if self._process is not None:
+            self._passed = time.monotonic()
+            self._process.send_signal(signal.SIGINT)
+
+
+@contextmanager
+def _passed_on() -> Iterator[_Passing]:
+    passing = _Passing()
+    heard = [number for number in _PASSED_ON if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, passing.take) for number in heard}
+    try:
+        yield passing
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,101 @@
+"""What a roll-out goes by: the site's files, and Pulumi's state.
+
+Called by `rollout`, before the preview and once more before the update, which runs the program anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from trainyard_api import places, stack_yaml
+from trainyard_api.errors import UserError
+from trainyard_platform.errors import PlatformError
+
+from . import rendering, stackfile
+
+_NAMED: Final = 5
+"""Files that a message names."""
+
+
+class Basis(NamedTuple):
+    """What a roll-out goes by."""
+
+    files: Mapping[str, str]
+    """By path, a digest."""
+    resources: Sequence[Any] | None
+    """Those of the state; None if it cannot be read, which Pulumi says in its own words."""
+
+
+def read(stack: str) -> Basis:
+    """What a roll-out of the stack goes by now. Raises `PlaceError` outside of a site."""
+    resources = resources_of(stack)
+    site = places.site()
+    file = stackfile.file_of(stack)
+    # A clone has the packages too, which a wheel has installed.
+    folders = [site.runtimes, site.policies, _program(site.root), *site.root.glob("*/trainyard_*")]
+    files = {path for folder in folders for path in _sources(folder)} | {*site.catalog}
+    digests = {places.shown(path): _digest(path.read_bytes()) for path in files}
+    return Basis({**digests, places.shown(file): _digest(_config(file))}, resources)
+
+
+def refusals(before: Basis, after: Basis, stack: str) -> Iterator[str]:
+    """Why an update would not be the one that was previewed."""
+    names = sorted(
+        name
+        for name in before.files.keys() | after.files.keys()
+        if before.files.get(name) != after.files.get(name)
+    )
+    again = "Run the same command again, which makes a new preview"
+    if names:
+        more = f" and {len(names) - _NAMED} more" if names[_NAMED:] else ""
+        yield f"refused: changed since the preview: {', '.join(names[:_NAMED])}{more}. {again}"
+    if None not in (before.resources, after.resources) and before.resources != after.resources:
+        yield (
+            f"refused: Pulumi's state of {stack} has changed since the preview, by a roll-out of somebody "
+            f"else. {again}"
+        )
+
+
+def resources_of(stack: str) -> Sequence[Any] | None:
+    """Those of the stack's state; None if it cannot be read."""
+    try:
+        return rendering.rolled_out(stack)["deployment"].get("resources") or []
+    except PlatformError:
+        return None
+
+
+def _program(root: Path) -> Path:
+    """The folder of the program that Pulumi runs."""
+    project = yaml.safe_load((root / places.PROJECT_FILE).read_text(encoding="utf-8"))
+    return root / str(project.get("main") or "platform")
+
+
+def _sources(folder: Path) -> Iterator[Path]:
+    """Its files, without what Python and editors leave."""
+    for path in folder.rglob("*"):
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        left = hidden or path.suffix == ".pyc" or path.name.endswith("~")
+        if not left and path.is_file():
+            yield path
+
+
+def _config(file: Path) -> bytes:
+    """What a stack file says, without the salt that Pulumi writes into it."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError:
+        return b""  # who reads what it says reports it
+    try:
+        return json.dumps(stack_yaml.load(text)["config"], default=str).encode()
+    except (UserError, KeyError, TypeError, yaml.YAMLError):
+        return text.encode()
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,65 @@
+"""What a roll-out goes by, and whether it has changed since the preview."""
+
+from pathlib import Path
+
+import pytest
+
+from trainyard_api import places
+from trainyard_cli.files import basis, rendering
+from trainyard_cli.files.basis import Basis
+from trainyard_platform.errors import PlatformError
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A site of its own with a stack `prod`, a program and a runtime."""
+    for name, text in {
+        "Pulumi.yaml": "name: site\nmain: program/\n",
+        "stacks/Pulumi.prod.yaml": "config: {a: 1}\n",
+        "program/__main__.py": "",
+        "runtimes/torch/own.yaml": "a: 1\n",
+    }.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PULUMI_OPTION_CONFIG_FILE", raising=False)
+    monkeypatch.setattr(rendering, "rolled_out", lambda _: {"deployment": {"resources": []}})
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "name", ["stacks/Pulumi.prod.yaml", "program/__main__.py", "runtimes/torch/new.yaml"]
+)
+def test_a_file_that_has_changed_since_the_preview_is_named(site: Path, name: str) -> None:
+    before = basis.read("prod")
+    (site / name).write_text("config: {a: 2}\n")
+    assert list(basis.refusals(before, basis.read("prod"), "prod")) == [
+        f"refused: changed since the preview: {name}. Run the same command again, which makes a new preview"
+    ]
+
+
+def test_what_pulumi_python_and_editors_write_is_no_change(site: Path) -> None:
+    before = basis.read("prod")
+    (site / "stacks" / "Pulumi.prod.yaml").write_text("encryptionsalt: v1:x\nconfig:\n  a: 1\n")
+    for name in ("program/__pycache__/main.cpython.pyc", "runtimes/torch/.own.yaml.swp", "README.md"):
+        (site / name).parent.mkdir(exist_ok=True)
+        (site / name).write_text("x")
+    assert list(basis.refusals(before, basis.read("prod"), "prod")) == []
+
+
+def test_of_many_files_the_first_are_named() -> None:
+    before, after = Basis({}, []), Basis({f"{number}.yaml": "x" for number in range(7)}, [])
+    [sentence] = basis.refusals(before, after, "prod")
+    assert "0.yaml, 1.yaml, 2.yaml, 3.yaml, 4.yaml and 2 more. " in sentence
+
+
+def test_a_state_that_cannot_be_read_is_no_change(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = basis.read("prod")
+
+    def fails(_: str) -> None:
+        raise PlatformError("no stack named 'prod' found")
+
+    monkeypatch.setattr(rendering, "rolled_out", fails)
+    assert list(basis.refusals(before, basis.read("prod"), "prod")) == []
+    assert places.site().root == site
