@@ -35,7 +35,8 @@ class TrainJob:
     """While it is deleted, the garbage collector deletes what it owns, or sets it free."""
     held_by_kueue: bool = False
     """It has the entry that Kueue's own integration of TrainJobs adds to one that it takes. Anybody can write
-    that entry: nothing depends on it but words, and whether their own job stops as soon as it is deleted."""
+    that entry: nothing depends on it but words, what admission refuses, and whether their own job stops as
+    soon as it is deleted."""
 
 
 @dataclass(frozen=True, slots=True)

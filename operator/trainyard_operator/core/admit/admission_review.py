@@ -140,6 +140,7 @@ def trainjob(request: Request, manifest: Json, now: datetime) -> TrainJob:
         spec=json_reader.mapping(manifest.get("spec"), FieldPath("spec")),
         labels=json_reader.text_map(metadata.get("labels"), _METADATA.child("labels")),
         annotations=json_reader.text_map(metadata.get("annotations"), _METADATA.child("annotations")),
+        held_by_kueue=any(_manager(patch) == names.KUEUES_PATCHES for patch in _patches(manifest)),
     )
 
 

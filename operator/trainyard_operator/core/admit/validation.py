@@ -26,7 +26,7 @@ from ..build.framework import Framework, UnsupportedPolicyError
 from ..build.info import DEFAULT_SETTINGS, Settings
 from ..decide import child_annotations, quota, retention, revisions
 from ..model import JobSet, Json, Runtime, TrainJob
-from . import limits
+from . import counted_by_kueue, limits
 from .limits import Limits
 
 _POLICY: Final = (
@@ -285,6 +285,8 @@ def _built(
         errors = tuple(using.errors(info, old=old, jobset=jobset))
         if limited:
             errors += tuple(limits.of_trainjob(job, allowed))
+        if not settings.queue_holds_jobset and counted_by_kueue.is_to_be_judged(job, old):
+            errors += tuple(counted_by_kueue.errors(info, using.trainers(info)))
         if errors:
             return (), errors
         children = [child.manifest for child in using.children_of(info)]
