@@ -261,10 +261,11 @@ def _touched(change: Change, job: Job, queues: capacity.Queues) -> Touched | Non
 
 def _by_runtime(change: Change, job: Job) -> Touched:
     is_removed = change.verb is Verb.REMOVED
-    if job.state is State.RUNNING and job.held_by_kueue and not is_removed:
-        # Kueue compares the runtime as it is now with what it has admitted (ADR 30).
-        return Touched(job, "its TrainJob", "its pods: Kueue stops them at its next event, and restarts it")
-    if job.started:
+    follows = job.held_by_kueue and not is_removed  # Kueue counts by the runtime as it is now (ADR 30).
+    if follows and job.state is State.RUNNING:
+        restarts = "its pods: Kueue stops them at its next event, and restarts it with the changed runtime"
+        return Touched(job, "its TrainJob", restarts)
+    if job.started and not follows:
         loss = "its runtime for a later run: it cannot be created again" if is_removed else ""
         return Touched(job, "the runtime that it started with, whatever becomes of its pods", loss)
     if is_removed:

@@ -110,6 +110,8 @@ class JobSet:
     """Its WorkloadPriorityClass; empty if it has none."""
     created: datetime | None = None
     """None when unknown."""
+    owns_volumes: bool = False
+    """It has volumes of its own, which are deleted with it unless it says otherwise."""
 
 
 class Identity(NamedTuple):

@@ -432,6 +432,11 @@ def _children_step(
 ) -> _Step:
     """Writes that bring the children of a TrainJob that does not run to their desired state."""
     jobset = observed.jobset
+    if jobset is not None and _is_counted_otherwise(observed, jobset, runtime, settings):
+        if any(counts.active for counts in jobset.replicated_jobs_status):
+            return _Step()  # Its pods are about to end.
+        outdated = replace(_deletion(jobset), resource_version=jobset.resource_version, foreground=True)
+        return _Step(writes=(outdated,))
     settings, job = child_annotations.as_begun(settings, jobset), retries.as_begun(observed.trainjob, jobset)
     try:
         children = using.children(job, runtime, settings)
@@ -508,6 +513,12 @@ def _starts(observed: Observed, jobset: JobSet) -> Cause | None:
 def _blocked_since(job: TrainJob, standing: Cause | None) -> datetime | None:
     blocked = conditions.find(conditions.of(job.status), names.BLOCKED)
     return None if standing is None or blocked is None else conditions.moment(blocked["lastTransitionTime"])
+
+
+def _is_counted_otherwise(observed: Observed, jobset: JobSet, runtime: Runtime, settings: Settings) -> bool:
+    """Whether Kueue counts the pods of the JobSet by other content of the runtime than it was built from."""
+    counts_live = queueing.counts_live_runtime(observed.trainjob, jobset, settings)
+    return counts_live and runtime.revision is None and _is_outdated(jobset, runtime)
 
 
 def _is_outdated(jobset: JobSet, newest: Runtime | None) -> bool:
