@@ -30,6 +30,18 @@ NO_WORKLOAD = {
 }
 
 
+ENTRY = (
+    ".spec.?runtimePatches.orValue([]).exists(patch, patch.manager == 'kueue.x-k8s.io/manager' "
+    "&& patch.?trainingRuntimeSpec.?template.?spec.hasValue())"
+)
+KEEPS_ENTRY = {
+    "expression": f"oldObject == null || object{QUEUE} == '' || !(oldObject{ENTRY}) || object{ENTRY}",
+    "message": "spec.runtimePatches: must keep the entry of manager kueue.x-k8s.io/manager, since without it "
+    "Kueue can neither start nor stop the TrainJob. Write this entry into the manifest as kubectl get "
+    "trainjob -o yaml shows it, or delete the TrainJob and create it again.",
+}
+
+
 def specs(**settings: bool) -> dict[tuple[str, str], Any]:
     """The specs of all policies and bindings, by their kind and the first part of their name."""
     manifests = gate.manifests(SELECTOR, **{"holds_jobsets": True, "admission": True, **settings})
@@ -87,7 +99,7 @@ def test_what_a_queue_holds_comes_suspended_and_keeps_its_queue(
                 f"it the {kind} would run without quota. Keep the label, or delete the {kind} and create it "
                 "again.",
             },
-            *([NO_WORKLOAD] if holds_jobsets else []),
+            NO_WORKLOAD if holds_jobsets else KEEPS_ENTRY,
         ],
     }
 

@@ -32,6 +32,21 @@ _LEAVES: Final = (
     f"metadata.labels[{names.QUEUE_LABEL}]: must not be removed, since without it the {{kind}} would run "
     "without quota. Keep the label, or delete the {kind} and create it again."
 )
+_KUEUES_PATCHES: Final = (
+    f"{{}}.spec.?runtimePatches.orValue([]).exists(patch, patch.manager == '{names.KUEUES_PATCHES}' "
+    "&& patch.?trainingRuntimeSpec.?template.?spec.hasValue())"
+)
+_STAYS_PATCHED: Final = (
+    f"oldObject == null || {_QUEUE} == '' || !({_KUEUES_PATCHES.format('oldObject')}) "
+    f"|| {_KUEUES_PATCHES.format('object')}"
+)
+"""Kueue changes what its entry says of ReplicatedJobs, and never removes the entry. If a client-side `kubectl
+apply` does, the operator's webhook has put it back by now."""
+_UNPATCHED: Final = (
+    f"spec.runtimePatches: must keep the entry of manager {names.KUEUES_PATCHES}, since without it Kueue can "
+    "neither start nor stop the TrainJob. Write this entry into the manifest as kubectl get trainjob -o yaml "
+    "shows it, or delete the TrainJob and create it again."
+)
 _SENDS_WORKLOADS: Final = (
     f"authorizer.group('{names.KUEUE_GROUP}').resource('workloads').namespace(request.namespace)"
     ".check('create').allowed()"
@@ -107,7 +122,7 @@ def _trainjobs_wait() -> Manifest:
         # A match condition cannot see the namespace.
         f"oldObject != null || ({_QUEUE} == '' ? {_TENANT} == '' : {_SUSPENDED} && {_PATCHED})",
         message,
-        also={_STAYS: _LEAVES.format(kind=names.TRAINJOB)},
+        also={_STAYS: _LEAVES.format(kind=names.TRAINJOB), _STAYS_PATCHED: _UNPATCHED},
     )
 
 
