@@ -193,6 +193,31 @@ def test_pods_have_only_resources_that_kueue_counts_where_it_holds_trainjobs(req
     assert said(validate(job, None, rt, settings=settings)) == errors
 
 
+UNDONE = (
+    "spec.suspend: queue research holds TrainJobs, and Kueue resumes this job at once: if it runs, its pods "
+    "are deleted and start again; to stop it: kubectl delete trainjob tj -n team",
+)
+RUNS_ON = replace(OF_KUEUE, spec={**OF_KUEUE.spec, "suspend": False})
+STOPPED = replace(OF_KUEUE, spec={**OF_KUEUE.spec, "suspend": True})
+CHANGED_TOO = replace(STOPPED, spec={**STOPPED.spec, **patches({})})
+
+
+@pytest.mark.parametrize(
+    ("job", "old", "options", "warnings"),
+    [
+        pytest.param(STOPPED, RUNS_ON, {}, UNDONE, id="by a user"),
+        pytest.param(CHANGED_TOO, RUNS_ON, {}, UNDONE, id="with a change"),
+        pytest.param(STOPPED, RUNS_ON, {"by_kueue": True}, (), id="by Kueue"),
+        pytest.param(STOPPED, RUNS_ON, {"settings": OF_JOBSETS}, (), id="the queue holds the JobSet"),
+        pytest.param(SUSPENDED, trainjob(labels=QUEUED), {}, (), id="Kueue has not taken it"),
+        pytest.param(STOPPED, STOPPED, {}, (), id="it is suspended already"),
+        pytest.param(STOPPED, None, {}, (), id="it is sent"),
+    ],
+)
+def test_who_suspends_a_job_that_kueue_resumes_at_once_is_told(job, old, options, warnings):
+    assert validate(job, old, PLAIN, **options) == Answer(warnings)
+
+
 def test_kueue_resumes_a_job_that_was_let_in_before_its_resources_were_looked_at():
     spec = {**OF_KUEUE.spec, "trainer": {"resourcesPerNode": {"requests": {"cpu": 4}}}}
     waiting, resumed = (replace(OF_KUEUE, spec={**spec, "suspend": is_held}) for is_held in (True, False))

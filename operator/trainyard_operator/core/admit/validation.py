@@ -72,6 +72,7 @@ def validate(
     allowed: Limits = limits.DEFAULT,
     settings: Settings = DEFAULT_SETTINGS,
     using: Framework = plugins.ALL,
+    by_kueue: bool = False,
 ) -> Answer:
     """The answer for a TrainJob that is created, or updated from `old`.
 
@@ -80,8 +81,9 @@ def validate(
     is the JobSet of the TrainJob, if it has one. `of_the_other_kind` says that
     a runtime of the other kind has the name; `runtimes` are the names that
     there are of its kind. `queues` are those that hold JobSets; None if that is
-    not known.
+    not known. `by_kueue` says that Kueue asks, whose suspensions last.
     """
+    undone = () if by_kueue else tuple(_undone_warnings(job, old, settings))
     try:
         too_much = too_large(job, old, allowed)
         if fixed := tuple(retries.changes(job, old, jobset)):
@@ -89,7 +91,7 @@ def validate(
         if old is not None and old.spec == job.spec and not retries.is_new(job, old):
             return Answer(tuple(_retention_warnings(job, old)))
         if old is not None and _only_suspends(job, old):
-            return Answer(errors=tuple(patches.validate(job, old, jobset)))
+            return Answer(undone, tuple(patches.validate(job, old, jobset)))
         if too_much:
             return Answer(errors=too_much)
         if old is not None and _suspends(job, old) and (errors := tuple(patches.validate(job, old, jobset))):
@@ -109,6 +111,7 @@ def validate(
         *_warnings("Referenced ", runtime),
         *_retention_warnings(job, old),
         *_suspend_warnings(job, old, settings),
+        *undone,
         *_elastic_warnings(job, old),
         *plugin_warnings,
     )
@@ -240,6 +243,19 @@ def _suspend_warnings(job: TrainJob, old: TrainJob | None, settings: Settings) -
         yield (
             f"spec.suspend: is true, so this job waits, even if queue {queue[:63]} has room, until "
             f"kubectl patch trainjob {job.name} {names.RESUMES}; a queue needs no suspend: true"
+        )
+
+
+def _undone_warnings(job: TrainJob, old: TrainJob | None, settings: Settings) -> Iterator[str]:
+    """Where the queue holds TrainJobs, `spec.suspend` is Kueue's once a job is admitted."""
+    queue = (
+        job.labels.get(names.QUEUE_LABEL) if job.held_by_kueue and not settings.queue_holds_jobset else None
+    )
+    if old is not None and queue and _suspends(job, old):
+        yield (
+            f"spec.suspend: queue {queue[:63]} holds TrainJobs, and Kueue resumes this job at once: if it "
+            "runs, its pods are deleted and start again; to stop it: kubectl delete trainjob "
+            f"{job.name} -n {job.namespace}"
         )
 
 
