@@ -281,6 +281,22 @@ def test_where_the_queue_holds_trainjobs_a_changed_runtime_starts_what_runs_anew
     assert touched(change, waits) == tuple(Touched(job, "its place", changed) for job in waits)
 
 
+def test_where_the_queue_holds_trainjobs_one_keeps_its_quota_after_its_end_without_its_runtime() -> None:
+    changes = impact.changes(asked(), asked(runtime("else")))
+    change = only(
+        tuple(change for change in changes if change.verb is Verb.REMOVED), "ClusterTrainingRuntime"
+    )
+    runs = replace(JOB, held_by_kueue=True)
+    loses = (
+        "the return of its quota: Kueue needs the runtime to count its pods, and gives its quota to others "
+        "only once the TrainJob is deleted, or the runtime is back"
+    )
+    assert touched(change, [runs]) == (Touched(runs, "its pods, until it ends or is evicted", loses),)
+    waits = replace(WAITS, held_by_kueue=True, started=True)
+    loses = "its start: Kueue needs the runtime to count its pods"
+    assert touched(change, [waits]) == (Touched(waits, "its place", loses),)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_what_a_trainjob_keeps_and_loses(case: str) -> None:
     after, kind, expected = CASES[case]
