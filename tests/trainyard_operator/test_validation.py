@@ -161,6 +161,7 @@ def test_a_job_that_is_sent_suspended_to_a_queue_is_told_that_it_waits(job, old,
 
 
 OF_KUEUE = replace(trainjob(labels=QUEUED), held_by_kueue=True)
+STANDS = replace(OF_KUEUE, spec={**OF_KUEUE.spec, "suspend": True, **patches({}, {})})
 HAS_GPUS = [{"name": "node", "image": "img", "resources": {"limits": {"nvidia.com/gpu": 2}}}]
 WITH_GPUS = runtime({"numNodes": 1}, [replicated_job(containers=HAS_GPUS)])
 WITHOUT_POLICY = runtime(None, [replicated_job(containers=HAS_GPUS)])
@@ -191,6 +192,46 @@ def test_pods_have_only_resources_that_kueue_counts_where_it_holds_trainjobs(req
     given = {} if requests is None else {"resourcesPerNode": {"requests": requests}}
     job = replace(OF_KUEUE, spec={**OF_KUEUE.spec, "trainer": given})
     assert said(validate(job, None, rt, settings=settings)) == errors
+
+
+LONG_GRACE = patches(
+    {},
+    {
+        "trainingRuntimeSpec": {
+            "template": {
+                "spec": {
+                    "replicatedJobs": [
+                        {
+                            "name": "node",
+                            "template": {
+                                "spec": {"template": {"spec": {"terminationGracePeriodSeconds": 600}}}
+                            },
+                        }
+                    ]
+                }
+            }
+        }
+    },
+)
+PATIENT = replace(OF_KUEUE, spec={**OF_KUEUE.spec, "suspend": True, **LONG_GRACE})
+DROPPED = (
+    "spec.runtimePatches[1].trainingRuntimeSpec.template.spec.replicatedJobs[0].template.spec.template.spec."
+    "terminationGracePeriodSeconds: Kueue removes this field when it starts the job: set it in the runtime "
+    "instead",
+)
+
+
+@pytest.mark.parametrize(
+    ("job", "old", "settings", "warnings"),
+    [
+        pytest.param(PATIENT, None, OF_TRAINJOBS, DROPPED, id="the queue holds the TrainJob"),
+        pytest.param(PATIENT, None, OF_JOBSETS, WAITS, id="the queue holds the JobSet"),
+        pytest.param(replace(PATIENT, held_by_kueue=False), None, OF_TRAINJOBS, (), id="not taken by Kueue"),
+        pytest.param(PATIENT, STANDS, OF_TRAINJOBS, (), id="an update"),
+    ],
+)
+def test_what_kueue_drops_of_a_job_that_it_holds_is_told_when_it_is_sent(job, old, settings, warnings):
+    assert validate(job, old, PLAIN, settings=settings) == Answer(warnings)
 
 
 UNDONE = (

@@ -112,6 +112,7 @@ def validate(
         *_retention_warnings(job, old),
         *_suspend_warnings(job, old, settings),
         *undone,
+        *_dropped_warnings(job, old, settings),
         *_elastic_warnings(job, old),
         *plugin_warnings,
     )
@@ -244,6 +245,18 @@ def _suspend_warnings(job: TrainJob, old: TrainJob | None, settings: Settings) -
             f"spec.suspend: is true, so this job waits, even if queue {queue[:63]} has room, until "
             f"kubectl patch trainjob {job.name} {names.RESUMES}; a queue needs no suspend: true"
         )
+
+
+def _dropped_warnings(job: TrainJob, old: TrainJob | None, settings: Settings) -> Iterator[str]:
+    """Where the queue holds TrainJobs, Kueue (0.19) writes them with the types of Trainer v2.2."""
+    if (
+        old is None
+        and job.held_by_kueue
+        and job.labels.get(names.QUEUE_LABEL)
+        and not settings.queue_holds_jobset
+    ):
+        for path in patches.grace_periods(job):
+            yield f"{path}: Kueue removes this field when it starts the job: set it in the runtime instead"
 
 
 def _undone_warnings(job: TrainJob, old: TrainJob | None, settings: Settings) -> Iterator[str]:
