@@ -946,3 +946,17 @@ def test_where_kueue_holds_the_trainjob_its_jobset_is_of_the_runtime_that_kueue_
 )
 def test_kueue_counts_the_runtime_as_it_is_now(job, js, settings, counts_live):
     assert queueing.counts_live_runtime(job, js, settings) is counts_live
+
+
+def test_a_runtime_that_gets_gpus_while_a_job_waits_gives_it_none_that_kueue_does_not_count():
+    gpus = {"name": "node", "image": "img", "resources": {"limits": {"nvidia.com/gpu": 8}}}
+    spec = {**OF_KUEUE.spec, "trainer": {"resourcesPerNode": {"requests": {"cpu": 4}}}}
+    there = observed(replace(OF_KUEUE, spec=spec), rt=runtime({}, [replicated_job(containers=[gpus])]))
+    plan = reconcile(there, at(5))
+    assert plan.writes == ()
+    assert plan.status is not None
+    assert [c["message"] for c in plan.status["conditions"] if c["type"] == "Blocked"] == [
+        'no JobSet can be built from ClusterTrainingRuntime "rt": spec.trainer.resourcesPerNode: Forbidden: '
+        "add nvidia.com/gpu: 8: the pods get this from runtime rt, but queue default holds TrainJobs, and "
+        "counts only what resourcesPerNode names; correct the runtime or the TrainJob"
+    ]

@@ -21,12 +21,12 @@ from trainyard_api import json_reader, names, runtime_ref, similar
 from trainyard_api.capacity import Queues
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, InvalidFieldError
 
-from ..build import patches, plugins, retries, templates
+from ..build import counted_by_kueue, patches, plugins, retries, templates
 from ..build.framework import Framework, UnsupportedPolicyError
 from ..build.info import DEFAULT_SETTINGS, Settings
 from ..decide import child_annotations, quota, retention, revisions
 from ..model import JobSet, Json, Runtime, TrainJob
-from . import counted_by_kueue, limits
+from . import limits
 from .limits import Limits
 
 _POLICY: Final = (

@@ -24,7 +24,7 @@ from trainyard_api import durations, names
 from trainyard_api.errors import InvalidFieldError
 from trainyard_api.reasons import Reason
 
-from ..build import plugins, retries
+from ..build import counted_by_kueue, plugins, retries
 from ..build.framework import Framework, UnsupportedPolicyError
 from ..build.info import DEFAULT_SETTINGS, Child, Settings
 from ..build.plugins.jobset import counts_of, has_ended, terminal_of
@@ -440,6 +440,8 @@ def _children_step(
     settings, job = child_annotations.as_begun(settings, jobset), retries.as_begun(observed.trainjob, jobset)
     try:
         children = using.children(job, runtime, settings)
+        if queueing.counts_live_runtime(job, jobset, settings):
+            _require_counted(job, runtime, settings, using)
     except UnsupportedPolicyError as error:
         return _Step(blocked=causes.policy_unsupported(runtime, str(error), using))
     except InvalidFieldError as error:
@@ -519,6 +521,14 @@ def _is_counted_otherwise(observed: Observed, jobset: JobSet, runtime: Runtime, 
     """Whether Kueue counts the pods of the JobSet by other content of the runtime than it was built from."""
     counts_live = queueing.counts_live_runtime(observed.trainjob, jobset, settings)
     return counts_live and runtime.revision is None and _is_outdated(jobset, runtime)
+
+
+def _require_counted(job: TrainJob, runtime: Runtime, settings: Settings, using: Framework) -> None:
+    """Raises `InvalidFieldError` if its pods would have what Kueue does not count: admission may not have
+    seen the runtime as it is now."""
+    info = using.info(job, runtime, settings)
+    if errors := tuple(counted_by_kueue.errors(info, using.trainers(info))):
+        raise InvalidFieldError(*errors)
 
 
 def _is_outdated(jobset: JobSet, newest: Runtime | None) -> bool:

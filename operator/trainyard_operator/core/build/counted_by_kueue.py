@@ -1,8 +1,9 @@
 """What Kueue would not count of a TrainJob that it holds.
 
-Called by `validation`. Kueue (0.19) computes the pods of a TrainJob itself, as Trainer v2.2 does: there,
-resourcesPerNode replaces the resources of the runtime's container `node`. Trainer v2.3 and the operator merge
-the two, and leave resourcesPerNode out where the runtime has no mlPolicy. Pure.
+Called by `validation`, and by `reconcile`, since a runtime may change while a TrainJob waits. Kueue (0.19)
+computes the pods of a TrainJob itself, as Trainer v2.2 does: there, resourcesPerNode replaces the resources
+of the runtime's container `node`. Trainer v2.3 and the operator merge the two, and leave resourcesPerNode out
+where the runtime has no mlPolicy. Pure.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from typing import Final
 from trainyard_api import json_reader, names, quantity
 from trainyard_api.errors import ErrorType, FieldError, FieldPath
 
-from ..build import resources, templates
-from ..build.info import Info
 from ..model import Json, TrainJob
+from . import resources, templates
+from .info import Info
 
 _PATH: Final = FieldPath("spec.trainer.resourcesPerNode")
 
