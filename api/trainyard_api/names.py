@@ -64,7 +64,10 @@ WEBHOOK_VALIDATION_LABEL: Final = "trainer.kubeflow.org/webhook-validation"
 """`disabled` on a ClusterTrainingRuntime exempts it from the webhooks."""
 EXEMPTING_RIGHT: Final = ("trainyard.dev", "runtimes", "exempt")
 """API group, resource and verb of the right to write that label, which a roll-out needs."""
-HAS_RUNTIME_PATCHES: Final = "object.?spec.?runtimePatches.hasValue()"
+HAS_RUNTIME_PATCHES: Final = (
+    "object.?spec.?runtimePatches.hasValue() "
+    "|| (oldObject != null && oldObject.?spec.?runtimePatches.hasValue())"
+)
 """CEL about a TrainJob: whether the defaulter would change it; otherwise the API server need not call it."""
 
 TRAINER_PORT: Final = 29500

@@ -127,7 +127,14 @@ def not_resumed(seen: Seen) -> Answer | None:
     if (answer := _not_to_be_changed(seen, "resumed")) is not None:
         return answer
     if not _is_suspended_by_user(seen):
-        return seen.answer(Outcome.UNCHANGED, f"is not suspended: it is {seen.row.state}")
+        gates = _gates(seen.trainjob) if seen.row.waits else []
+        waits = (
+            f", and Kueue admits it once the annotation {names.QUEUE_GATES_ANNOTATION} no longer has "
+            f"{listed(gates)}"
+        )
+        return seen.answer(
+            Outcome.UNCHANGED, f"is not suspended: it is {seen.row.state}{waits if gates else ''}"
+        )
     return None
 
 
@@ -163,8 +170,13 @@ def held_by_kueue(trainjob: Json) -> bool:
 
 def is_sent_suspended(trainjob: Json) -> bool:
     """Whether its user sent it suspended into a queue that holds TrainJobs, and nobody has resumed it."""
+    return names.SENT_SUSPENDED in _gates(trainjob)
+
+
+def _gates(trainjob: Json) -> list[str]:
+    """The gates that keep Kueue from admitting it."""
     noted = read.texts(trainjob, "metadata", "annotations").get(names.QUEUE_GATES_ANNOTATION, "")
-    return names.SENT_SUSPENDED in noted.split(",")
+    return [gate for gate in noted.split(",") if gate]
 
 
 # --- what is lost -------------------------------------------------------------------

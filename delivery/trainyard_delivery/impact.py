@@ -259,12 +259,24 @@ def _touched(change: Change, job: Job, queues: capacity.Queues) -> Touched | Non
     return None
 
 
+_CANNOT_COUNT: Final = "Kueue needs the runtime to count its pods"
+_KEEPS_QUOTA: Final = (
+    f"the return of its quota: {_CANNOT_COUNT}, and gives its quota to others only once the "
+    "TrainJob is deleted, or the runtime is back"
+)
+
+
 def _by_runtime(change: Change, job: Job) -> Touched:
     is_removed = change.verb is Verb.REMOVED
-    if job.state is State.RUNNING and job.held_by_kueue and not is_removed:
-        # Kueue compares the runtime as it is now with what it has admitted (ADR 30).
-        return Touched(job, "its TrainJob", "its pods: Kueue stops them at its next event, and restarts it")
-    if job.started:
+    follows = job.held_by_kueue and not is_removed  # Kueue counts by the runtime as it is now (ADR 30).
+    if follows and job.state is State.RUNNING:
+        restarts = "its pods: Kueue stops them at its next event, and restarts it with the changed runtime"
+        return Touched(job, "its TrainJob", restarts)
+    if is_removed and job.held_by_kueue and job.state is State.RUNNING:
+        return Touched(job, "its pods, until it ends or is evicted", _KEEPS_QUOTA)
+    if is_removed and job.held_by_kueue and job.started:
+        return Touched(job, _waiting(job, "its place"), f"its start: {_CANNOT_COUNT}")
+    if job.started and not follows:
         loss = "its runtime for a later run: it cannot be created again" if is_removed else ""
         return Touched(job, "the runtime that it started with, whatever becomes of its pods", loss)
     if is_removed:

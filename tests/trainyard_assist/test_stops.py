@@ -63,6 +63,7 @@ def answer(outcome: Outcome, predicate: str) -> Answer:
 
 
 IN_QUEUE = {QUEUE: "default"}
+OF_OTHERS = {"kueue.x-k8s.io/admission-gated-by": "example.com/budget"}
 AGAIN = "to send it again: trainyard retry hello -n team"
 
 
@@ -166,7 +167,21 @@ def test_who_may_suspend_a_job_depends_on_what_its_queue_holds(job: Seen, expect
             answer(Outcome.UNCHANGED, "is not suspended: it is Queued"),
             id="Kueue has suspended it",
         ),
+        pytest.param(
+            seen("Queued", suspend=True, labels=IN_QUEUE, patches=KUEUES, annotations=OF_OTHERS),
+            answer(
+                Outcome.UNCHANGED,
+                "is not suspended: it is Queued, and Kueue admits it once the annotation "
+                "kueue.x-k8s.io/admission-gated-by no longer has example.com/budget",
+            ),
+            id="others keep Kueue from admitting it",
+        ),
         pytest.param(seen(), answer(Outcome.UNCHANGED, "is not suspended: it is Running"), id="it runs"),
+        pytest.param(
+            seen("Running", labels=IN_QUEUE, patches=KUEUES, annotations=OF_OTHERS),
+            answer(Outcome.UNCHANGED, "is not suspended: it is Running"),
+            id="it runs, whatever keeps it from another admission",
+        ),
         pytest.param(
             seen("Complete", suspend=True),
             answer(Outcome.REFUSED, f"is Complete: it has ended, and cannot be resumed; {AGAIN}"),

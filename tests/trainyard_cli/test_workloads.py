@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from tests.support import objects
+from tests.support import kueues, objects
 from tests.support.fake_api import FakeApi, run
 from trainyard_api import names
 from trainyard_cli.cluster.workloads import Seen, look
 from trainyard_delivery.impact import Job, Ref, State
+from trainyard_kube.resources import WORKLOADS
 
 
 def gang(*schedulers: str | None) -> dict[str, Any]:
@@ -75,4 +76,24 @@ def test_a_job_is_queued_only_if_nobody_has_suspended_it(
     if jobset is not None:
         its = objects.jobset(owner=job["metadata"]["uid"], spec={"suspend": jobset, "replicatedJobs": []})
         api.put(f"{objects.JOBSETS}/tj", its)
+    assert [found.state for found in seen(api).jobs] == [state]
+
+
+@pytest.mark.parametrize(
+    ("manager", "admitted", "state"),
+    [
+        pytest.param(names.MANAGED_BY_MULTIKUEUE, "True", State.RUNNING, id="in a worker cluster"),
+        pytest.param(names.MANAGED_BY_MULTIKUEUE, "False", State.QUEUED, id="in no worker cluster yet"),
+        pytest.param(names.MANAGED_BY_TRAINER, "True", State.QUEUED, id="here, and it has no JobSet yet"),
+    ],
+)
+def test_a_job_that_multikueue_runs_in_a_worker_cluster_runs(
+    manager: str, admitted: str, state: State
+) -> None:
+    api = FakeApi()
+    manifest = objects.trainjob(managedBy=manager, suspend=False)
+    job = api.put(f"{objects.JOBS}/tj", manifest)
+    its = kueues.workload("tj", conditions=[{"type": "Admitted", "status": admitted}])
+    its["metadata"]["labels"] = {names.JOB_UID_LABEL: job["metadata"]["uid"]}
+    api.put(WORKLOADS.path("team", its["metadata"]["name"]), its)
     assert [found.state for found in seen(api).jobs] == [state]

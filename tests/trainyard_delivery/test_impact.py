@@ -273,12 +273,28 @@ def test_a_quota_that_becomes_too_small_for_a_job_that_waits_is_told(
 def test_where_the_queue_holds_trainjobs_a_changed_runtime_starts_what_runs_anew() -> None:
     held = replace(JOB, held_by_kueue=True)
     change = only(impact.changes(asked(), asked(runtime(image="b"))), "ClusterTrainingRuntime")
-    loses = "its pods: Kueue stops them at its next event, and restarts it"
+    loses = "its pods: Kueue stops them at its next event, and restarts it with the changed runtime"
     assert touched(change, [held]) == (Touched(held, "its TrainJob", loses),)
-    waits = replace(WAITS, held_by_kueue=True)
-    assert touched(change, [waits]) == (
-        Touched(waits, "its place", "the runtime as it was: its pods will be built from the changed one"),
+    never_started = replace(WAITS, held_by_kueue=True)
+    waits = [never_started, replace(never_started, started=True)]
+    changed = "the runtime as it was: its pods will be built from the changed one"
+    assert touched(change, waits) == tuple(Touched(job, "its place", changed) for job in waits)
+
+
+def test_where_the_queue_holds_trainjobs_one_keeps_its_quota_after_its_end_without_its_runtime() -> None:
+    changes = impact.changes(asked(), asked(runtime("else")))
+    change = only(
+        tuple(change for change in changes if change.verb is Verb.REMOVED), "ClusterTrainingRuntime"
     )
+    runs = replace(JOB, held_by_kueue=True)
+    loses = (
+        "the return of its quota: Kueue needs the runtime to count its pods, and gives its quota to others "
+        "only once the TrainJob is deleted, or the runtime is back"
+    )
+    assert touched(change, [runs]) == (Touched(runs, "its pods, until it ends or is evicted", loses),)
+    waits = replace(WAITS, held_by_kueue=True, started=True)
+    loses = "its start: Kueue needs the runtime to count its pods"
+    assert touched(change, [waits]) == (Touched(waits, "its place", loses),)
 
 
 @pytest.mark.parametrize("case", CASES)

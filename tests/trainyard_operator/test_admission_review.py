@@ -145,6 +145,36 @@ def test_patches_are_noted_with_the_time_they_were_made(
     ] == expected, id_
 
 
+KUEUES = patch("kueue.x-k8s.io/manager", trainingRuntimeSpec={"template": {"spec": {}}}, time=EARLY)
+OWN = patch(time=EARLY)
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "operations"),
+    [
+        pytest.param(
+            job(OWN),
+            job(OWN, KUEUES),
+            [{"op": "add", "path": "/spec/runtimePatches/-", "value": KUEUES}],
+            id="the list is replaced",
+        ),
+        pytest.param(
+            objects.trainjob(),
+            job(OWN, KUEUES),
+            [{"op": "add", "path": "/spec/runtimePatches", "value": [KUEUES]}],
+            id="the list is removed",
+        ),
+        pytest.param(job(OWN, KUEUES), job(OWN, KUEUES), [], id="it is there"),
+        pytest.param(job(OWN), None, [], id="it never was"),
+        pytest.param(objects.trainjob(runtimePatches="x"), job(KUEUES), [], id="no list"),
+        pytest.param(job("x"), job(KUEUES), [], id="no objects"),
+        pytest.param({"spec": 7}, job(KUEUES), [], id="no spec"),
+    ],
+)
+def test_the_patch_of_kueue_is_put_back(new: Any, old: Any, operations: list[Any]) -> None:
+    assert list(admission_review.defaults(new, old, NOW)) == operations
+
+
 def test_defaulting_twice_is_defaulting_once() -> None:
     """With reinvocationPolicy IfNeeded the API server may ask again with the answer applied."""
     once = job(patch())

@@ -1721,3 +1721,27 @@ def test_a_job_in_a_queue_is_suspended_though_kueue_does_not_manage_its_namespac
             assert s.conditions() == {"Suspended": "Suspended"}
 
     run(test)
+
+
+def test_a_job_that_waits_where_the_queue_holds_trainjobs_is_built_from_the_runtime_as_it_is() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            job = s.api.objects[JOB]
+            spec = {**job["spec"], "suspend": True, "runtimePatches": [{"manager": names.KUEUES_PATCHES}]}
+            metadata = {**job["metadata"], "labels": {names.QUEUE_LABEL: "default"}}
+            s.api.put(JOB, {**job, "metadata": metadata, "spec": spec})
+            s.see(JOB, "MODIFIED")
+            await s.settle()
+            s.see_jobset()
+            before = s.api.objects[JOBSET]["metadata"]
+            live = s.api.objects[RUNTIME]
+            edited = {**live["spec"], "mlPolicy": {"numNodes": 3}}
+            s.api.put(RUNTIME, {**live, "metadata": {**live["metadata"], "generation": 2}, "spec": edited})
+            s.see(RUNTIME, "MODIFIED")
+            await s.settle()
+            after = s.api.objects[JOBSET]
+            [node] = after["spec"]["replicatedJobs"]
+            assert after["metadata"]["uid"] != before["uid"]
+            assert (node["template"]["spec"]["parallelism"], after["spec"]["suspend"]) == (3, True)
+
+    run(test)

@@ -54,6 +54,13 @@ def test_a_status_is_one_word(status: dict[str, Any], state: str) -> None:
         ({}, {}, False, "Suspended"),
         (QUEUE, {}, True, "Queued"),
         (QUEUE, HELD, True, "Suspended"),
+        (QUEUE, {names.QUEUE_GATES_ANNOTATION: "example.com/budget"}, True, "Queued"),
+        (
+            QUEUE,
+            {names.QUEUE_GATES_ANNOTATION: f"example.com/budget,{names.SENT_SUSPENDED}"},
+            True,
+            "Suspended",
+        ),
         (QUEUE, {}, False, "Suspended"),
     ],
 )

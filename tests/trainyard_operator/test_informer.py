@@ -332,6 +332,20 @@ def test_of_a_jobset_it_is_known_how_many_pods_it_has_beside_its_initializers() 
     assert jobset_of(msgspec.json.encode(raw)).jobset.nodes == 17
 
 
+@pytest.mark.parametrize(
+    ("spec", "owns"),
+    [
+        ({}, False),
+        ({"volumeClaimPolicies": []}, False),
+        ({"volumeClaimPolicies": [{"templates": [{"metadata": {"name": "checkpoint"}}]}]}, True),
+    ],
+)
+def test_it_is_seen_whether_a_jobset_has_volumes_of_its_own(spec: dict[str, Any], owns: bool) -> None:
+    raw = objects.jobset(spec={"replicatedJobs": [], **spec})
+    raw["metadata"] |= {"uid": "u", "resourceVersion": "7"}
+    assert jobset_of(msgspec.json.encode(raw)).jobset.owns_volumes is owns
+
+
 def test_the_last_state_of_a_deleted_jobset_is_heard_before_its_end() -> None:
     async def test() -> None:
         api = FakeApi()

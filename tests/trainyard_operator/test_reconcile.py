@@ -18,7 +18,7 @@ from tests.support.core_values import (
 )
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.build.info import Settings
-from trainyard_operator.core.decide import revisions
+from trainyard_operator.core.decide import queueing, revisions
 from trainyard_operator.core.decide.reconcile import reconcile
 from trainyard_operator.core.model import (
     NOTHING,
@@ -897,4 +897,66 @@ def test_annotations_of_the_operator_that_a_patch_sets_are_left_out():
         "trainyard.dev/built-as",
         "trainyard.dev/rendered",
         "trainyard.dev/runtime-revision",
+    ]
+
+
+OF_KUEUE = held({"suspend": True}, {"conditions": [suspended(1)]}, held_by_kueue=True)
+WAITS = in_sync(suspend=True)
+EDITED = replace(PLAIN, spec={**PLAIN.spec, "mlPolicy": {"numNodes": 2}})
+OUTDATED = replace(DELETE, resource_version="9", foreground=True)
+RAN = {**WAITS.annotations, "trainyard.dev/ran-as": "x"}
+
+
+@pytest.mark.parametrize(
+    ("job", "js", "rt", "writes"),
+    [
+        pytest.param(OF_KUEUE, WAITS, EDITED, (OUTDATED,), id="while it waits"),
+        pytest.param(held({}, held_by_kueue=True), WAITS, EDITED, (OUTDATED,), id="once it is admitted"),
+        pytest.param(OF_KUEUE, replace(WAITS, annotations=RAN), EDITED, (OUTDATED,), id="once evicted"),
+        pytest.param(OF_KUEUE, replace(WAITS, **RUNS), EDITED, (), id="not before its pods have ended"),
+        pytest.param(OF_KUEUE, WAITS, RECORDED, (), id="not if it is as it was"),
+    ],
+)
+def test_where_kueue_holds_the_trainjob_its_jobset_is_of_the_runtime_that_kueue_counts(job, js, rt, writes):
+    assert reconcile(observed(job, js, rt), at(5)).writes == writes
+
+
+@pytest.mark.parametrize(
+    ("job", "js", "settings", "counts_live"),
+    [
+        pytest.param(OF_KUEUE, None, Settings(), True, id="a TrainJob that has no JobSet"),
+        pytest.param(OF_KUEUE, WAITS, Settings(), True, id="one that waits"),
+        pytest.param(OF_KUEUE, in_sync(), Settings(), False, id="not one that runs"),
+        pytest.param(
+            OF_KUEUE, WAITS, Settings(queue_holds_jobset=True), False, id="nor where it holds JobSets"
+        ),
+        pytest.param(held({}), WAITS, Settings(), False, id="nor one that Kueue has not taken"),
+        pytest.param(trainjob(held_by_kueue=True), WAITS, Settings(), False, id="nor one without a queue"),
+        pytest.param(
+            OF_KUEUE, replace(WAITS, owns_volumes=True), Settings(), True, id="nothing is on its volumes yet"
+        ),
+        pytest.param(
+            OF_KUEUE,
+            replace(WAITS, annotations=RAN, owns_volumes=True),
+            Settings(),
+            False,
+            id="nor what would lose its checkpoints",
+        ),
+    ],
+)
+def test_kueue_counts_the_runtime_as_it_is_now(job, js, settings, counts_live):
+    assert queueing.counts_live_runtime(job, js, settings) is counts_live
+
+
+def test_a_runtime_that_gets_gpus_while_a_job_waits_gives_it_none_that_kueue_does_not_count():
+    gpus = {"name": "node", "image": "img", "resources": {"limits": {"nvidia.com/gpu": 8}}}
+    spec = {**OF_KUEUE.spec, "trainer": {"resourcesPerNode": {"requests": {"cpu": 4}}}}
+    there = observed(replace(OF_KUEUE, spec=spec), rt=runtime({}, [replicated_job(containers=[gpus])]))
+    plan = reconcile(there, at(5))
+    assert plan.writes == ()
+    assert plan.status is not None
+    assert [c["message"] for c in plan.status["conditions"] if c["type"] == "Blocked"] == [
+        'no JobSet can be built from ClusterTrainingRuntime "rt": spec.trainer.resourcesPerNode: Forbidden: '
+        "add nvidia.com/gpu: 8: the pods get this from runtime rt, but queue default holds TrainJobs, and "
+        "counts only what resourcesPerNode names; correct the runtime or the TrainJob"
     ]

@@ -49,6 +49,7 @@ class Case:
     jobset: JobSet | None = None
     job: TrainJob = JOB
     snapshot: Runtime | None = None
+    counts_live: bool = False
 
 
 CASES = [
@@ -140,6 +141,30 @@ CASES = [
         ),
     ),
     Case(
+        "where Kueue counts by the live runtime, that one",
+        Chosen(EDITED),
+        EDITED,
+        (OLD,),
+        jobset(annotations={"trainyard.dev/runtime-revision": OLD.revision}),
+        counts_live=True,
+    ),
+    Case("and so before there is a JobSet", Chosen(EDITED), EDITED, (OLD,), counts_live=True),
+    Case(
+        "a runtime that is gone is counted by nobody",
+        Chosen(OLD),
+        None,
+        (OLD,),
+        jobset(annotations={"trainyard.dev/runtime-revision": OLD.revision}),
+        counts_live=True,
+    ),
+    Case(
+        "a JobSet of another controller keeps its snapshot there",
+        Chosen(SNAPSHOT),
+        jobset=jobset(),
+        snapshot=SNAPSHOT,
+        counts_live=True,
+    ),
+    Case(
         "a JobSet of another controller: its snapshot", Chosen(SNAPSHOT), jobset=jobset(), snapshot=SNAPSHOT
     ),
     Case(
@@ -159,7 +184,10 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_the_runtime_of_a_job(case):
-    assert revisions.choose(case.job, case.jobset, case.live, case.recorded, case.snapshot) == case.chosen
+    chosen = revisions.choose(
+        case.job, case.jobset, case.live, case.recorded, case.snapshot, counts_live=case.counts_live
+    )
+    assert chosen == case.chosen
 
 
 def test_a_revision_is_kept_under_its_content_and_read_back():

@@ -161,6 +161,111 @@ def test_a_job_that_is_sent_suspended_to_a_queue_is_told_that_it_waits(job, old,
     assert validate(job, old, runtime({}), settings=settings) == Answer(warnings)
 
 
+OF_KUEUE = replace(trainjob(labels=QUEUED), held_by_kueue=True)
+STANDS = replace(OF_KUEUE, spec={**OF_KUEUE.spec, "suspend": True, **patches({}, {})})
+HAS_GPUS = [{"name": "node", "image": "img", "resources": {"limits": {"nvidia.com/gpu": 2}}}]
+WITH_GPUS = runtime({"numNodes": 1}, [replicated_job(containers=HAS_GPUS)])
+WITHOUT_POLICY = runtime(None, [replicated_job(containers=HAS_GPUS)])
+MPI = runtime(
+    {"mpi": {"runLauncherAsNode": True}},
+    [replicated_job("launcher"), replicated_job("node", None, containers=HAS_GPUS)],
+)
+UNCOUNTED = (
+    "spec.trainer.resourcesPerNode: Forbidden: add nvidia.com/gpu: 2: the pods get this from runtime rt, but "
+    "queue research holds TrainJobs, and counts only what resourcesPerNode names"
+)
+
+
+@pytest.mark.parametrize(
+    ("requests", "rt", "settings", "errors"),
+    [
+        pytest.param({"cpu": 4}, WITH_GPUS, OF_TRAINJOBS, [UNCOUNTED], id="GPUs of the runtime"),
+        pytest.param({"cpu": 4}, WITHOUT_POLICY, OF_TRAINJOBS, [UNCOUNTED], id="without a policy"),
+        pytest.param({"nvidia.com/gpu": 1}, WITHOUT_POLICY, OF_TRAINJOBS, [UNCOUNTED], id="fewer"),
+        pytest.param({"cpu": 4}, MPI, OF_TRAINJOBS, [UNCOUNTED], id="of workers that train"),
+        pytest.param({"cpu": 4}, WITH_GPUS, OF_JOBSETS, [], id="the queue holds the JobSet"),
+        pytest.param({"cpu": 4, "nvidia.com/gpu": 2}, WITH_GPUS, OF_TRAINJOBS, [], id="all are named"),
+        pytest.param({}, WITH_GPUS, OF_TRAINJOBS, [UNCOUNTED], id="none are named"),
+        pytest.param(None, WITH_GPUS, OF_TRAINJOBS, [], id="those of the runtime"),
+    ],
+)
+def test_pods_have_only_resources_that_kueue_counts_where_it_holds_trainjobs(requests, rt, settings, errors):
+    given = {} if requests is None else {"resourcesPerNode": {"requests": requests}}
+    job = replace(OF_KUEUE, spec={**OF_KUEUE.spec, "trainer": given})
+    assert said(validate(job, None, rt, settings=settings)) == errors
+
+
+LONG_GRACE = patches(
+    {},
+    {
+        "trainingRuntimeSpec": {
+            "template": {
+                "spec": {
+                    "replicatedJobs": [
+                        {
+                            "name": "node",
+                            "template": {
+                                "spec": {"template": {"spec": {"terminationGracePeriodSeconds": 600}}}
+                            },
+                        }
+                    ]
+                }
+            }
+        }
+    },
+)
+PATIENT = replace(OF_KUEUE, spec={**OF_KUEUE.spec, "suspend": True, **LONG_GRACE})
+DROPPED = (
+    "spec.runtimePatches[1].trainingRuntimeSpec.template.spec.replicatedJobs[0].template.spec.template.spec."
+    "terminationGracePeriodSeconds: Kueue removes this field when it starts the job: set it in the runtime "
+    "instead",
+)
+
+
+@pytest.mark.parametrize(
+    ("job", "old", "settings", "warnings"),
+    [
+        pytest.param(PATIENT, None, OF_TRAINJOBS, DROPPED, id="the queue holds the TrainJob"),
+        pytest.param(PATIENT, None, OF_JOBSETS, WAITS, id="the queue holds the JobSet"),
+        pytest.param(replace(PATIENT, held_by_kueue=False), None, OF_TRAINJOBS, (), id="not taken by Kueue"),
+        pytest.param(PATIENT, STANDS, OF_TRAINJOBS, (), id="an update"),
+    ],
+)
+def test_what_kueue_drops_of_a_job_that_it_holds_is_told_when_it_is_sent(job, old, settings, warnings):
+    assert validate(job, old, PLAIN, settings=settings) == Answer(warnings)
+
+
+UNDONE = (
+    "spec.suspend: queue research holds TrainJobs, and Kueue resumes this job at once: if it runs, its pods "
+    "are deleted and start again; to stop it: kubectl delete trainjob tj -n team",
+)
+RUNS_ON = replace(OF_KUEUE, spec={**OF_KUEUE.spec, "suspend": False})
+STOPPED = replace(OF_KUEUE, spec={**OF_KUEUE.spec, "suspend": True})
+CHANGED_TOO = replace(STOPPED, spec={**STOPPED.spec, **patches({})})
+
+
+@pytest.mark.parametrize(
+    ("job", "old", "options", "warnings"),
+    [
+        pytest.param(STOPPED, RUNS_ON, {}, UNDONE, id="by a user"),
+        pytest.param(CHANGED_TOO, RUNS_ON, {}, UNDONE, id="with a change"),
+        pytest.param(STOPPED, RUNS_ON, {"by_kueue": True}, (), id="by Kueue"),
+        pytest.param(STOPPED, RUNS_ON, {"settings": OF_JOBSETS}, (), id="the queue holds the JobSet"),
+        pytest.param(SUSPENDED, trainjob(labels=QUEUED), {}, (), id="Kueue has not taken it"),
+        pytest.param(STOPPED, STOPPED, {}, (), id="it is suspended already"),
+        pytest.param(STOPPED, None, {}, (), id="it is sent"),
+    ],
+)
+def test_who_suspends_a_job_that_kueue_resumes_at_once_is_told(job, old, options, warnings):
+    assert validate(job, old, PLAIN, **options) == Answer(warnings)
+
+
+def test_kueue_resumes_a_job_that_was_let_in_before_its_resources_were_looked_at():
+    spec = {**OF_KUEUE.spec, "trainer": {"resourcesPerNode": {"requests": {"cpu": 4}}}}
+    waiting, resumed = (replace(OF_KUEUE, spec={**spec, "suspend": is_held}) for is_held in (True, False))
+    assert said(validate(resumed, waiting, WITH_GPUS, settings=OF_TRAINJOBS)) == []
+
+
 # --- initializers -----------------------------------------------------------
 
 

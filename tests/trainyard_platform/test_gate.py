@@ -30,6 +30,46 @@ NO_WORKLOAD = {
 }
 
 
+ENTRY = (
+    ".spec.?runtimePatches.orValue([]).exists(patch, patch.manager == 'kueue.x-k8s.io/manager' "
+    "&& patch.?trainingRuntimeSpec.?template.?spec.hasValue())"
+)
+KEEPS_ENTRY = {
+    "expression": f"oldObject == null || object{QUEUE} == '' || !(oldObject{ENTRY}) || object{ENTRY}",
+    "message": "spec.runtimePatches: must keep the entry of manager kueue.x-k8s.io/manager, since without it "
+    "Kueue can neither start nor stop the TrainJob. Write this entry into the manifest as kubectl get "
+    "trainjob -o yaml shows it, or delete the TrainJob and create it again.",
+}
+
+
+JOBS = (
+    "'apps/Deployment', 'apps/ReplicaSet', 'apps/StatefulSet', 'batch/Job', 'jobset.x-k8s.io/JobSet', "
+    "'kubeflow.org/JAXJob', 'kubeflow.org/MPIJob', 'kubeflow.org/PaddleJob', 'kubeflow.org/PyTorchJob', "
+    "'kubeflow.org/TFJob', 'kubeflow.org/XGBoostJob', 'leaderworkerset.x-k8s.io/LeaderWorkerSet', "
+    "'ray.io/RayCluster', 'ray.io/RayJob', 'ray.io/RayService', 'sparkoperator.k8s.io/SparkApplication', "
+    "'trainer.kubeflow.org/TrainJob', 'v1/Pod'"
+)
+OWNED = (
+    "object.metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false) == true "
+    f"&& owner.apiVersion.split('/')[0] + '/' + owner.kind in [{JOBS}])"
+)
+FOR_GOOD = (
+    "If Kueue is gone for good, delete ValidatingAdmissionPolicyBinding "
+    "queued-jobs-wait.policy.trainyard.dev."
+)
+JOBSET_NAMES_ITS_QUEUE = {
+    "expression": f"oldObject != null || object{QUEUE} != '' || {TENANT} == ''",
+    "message": "metadata.labels[kueue.x-k8s.io/queue-name]: must name a queue of the namespace. Create the "
+    "TrainJob again with this label; kubectl get localqueues lists the queues. If there is a queue default, "
+    f"Kueue, which adds the label, is missing: the operator tries again by itself. {FOR_GOOD}",
+}
+TRAINJOB_NAMES_ITS_QUEUE = {
+    "expression": f"oldObject != null || object{QUEUE} != '' || {TENANT} == '' || !({PATCHED}) || {OWNED}",
+    "message": "metadata.labels[kueue.x-k8s.io/queue-name]: must name a queue of the namespace, which has no "
+    "queue default. kubectl get localqueues lists them.",
+}
+
+
 def specs(**settings: bool) -> dict[tuple[str, str], Any]:
     """The specs of all policies and bindings, by their kind and the first part of their name."""
     manifests = gate.manifests(SELECTOR, **{"holds_jobsets": True, "admission": True, **settings})
@@ -40,25 +80,26 @@ def specs(**settings: bool) -> dict[tuple[str, str], Any]:
 
 
 @pytest.mark.parametrize(
-    ("holds_jobsets", "resource", "complete", "way"),
+    ("holds_jobsets", "resource", "waits", "way"),
     [
         (
             True,
             ("jobset.x-k8s.io", "v1alpha2", "JobSet"),
-            SUSPENDED,
+            f"oldObject != null || object{QUEUE} == '' || {SUSPENDED}",
             "The operator tries again by itself.",
         ),
         (
             False,
             ("trainer.kubeflow.org", "v1alpha1", "TrainJob"),
-            f"{SUSPENDED} && {PATCHED}",
+            f"oldObject != null || (object{QUEUE} == '' ? {TENANT} == '' || {PATCHED} : "
+            f"{SUSPENDED} && {PATCHED}) || {OWNED}",
             "Create it again when the platform is back.",
         ),
     ],
     ids=["JobSets", "TrainJobs"],
 )
 def test_what_a_queue_holds_comes_suspended_and_keeps_its_queue(
-    holds_jobsets: bool, resource: tuple[str, str, str], complete: str, way: str
+    holds_jobsets: bool, resource: tuple[str, str, str], waits: str, way: str
 ) -> None:
     group, version, kind = resource
     policy = specs(holds_jobsets=holds_jobsets)["ValidatingAdmissionPolicy", "queued-jobs-wait"]
@@ -76,18 +117,18 @@ def test_what_a_queue_holds_comes_suspended_and_keeps_its_queue(
         },
         "validations": [
             {
-                "expression": f"oldObject != null || (object{QUEUE} == '' ? {TENANT} == '' : {complete})",
+                "expression": waits,
                 "message": f"a {kind} of a queue cannot be created now: Kueue, which holds it until there is "
-                f"quota, is missing. {way} If Kueue is gone for good, delete "
-                "ValidatingAdmissionPolicyBinding queued-jobs-wait.policy.trainyard.dev.",
+                f"quota, is missing. {way} {FOR_GOOD}",
             },
+            JOBSET_NAMES_ITS_QUEUE if holds_jobsets else TRAINJOB_NAMES_ITS_QUEUE,
             {
                 "expression": f"oldObject == null || oldObject{QUEUE} == '' || object{QUEUE} != ''",
                 "message": "metadata.labels[kueue.x-k8s.io/queue-name]: must not be removed, since without "
                 f"it the {kind} would run without quota. Keep the label, or delete the {kind} and create it "
                 "again.",
             },
-            *([NO_WORKLOAD] if holds_jobsets else []),
+            NO_WORKLOAD if holds_jobsets else KEEPS_ENTRY,
         ],
     }
 

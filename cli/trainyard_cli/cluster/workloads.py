@@ -80,7 +80,7 @@ def _seen(
     return Job(
         namespace=trainjob.namespace,
         name=trainjob.name,
-        state=_state(trainjob, jobset),
+        state=_state(trainjob, jobset, workload),
         runtime=Ref(runtime.kind, runtime.namespace or "", runtime.name),
         started=own is not None,
         local_queue=local,
@@ -98,11 +98,18 @@ def _seen(
     )
 
 
-def _state(trainjob: model.TrainJob, jobset: model.JobSet | None) -> State:
-    if jobset is not None and not jobset.suspend:
+def _state(trainjob: model.TrainJob, jobset: model.JobSet | None, workload: Json) -> State:
+    if (jobset is not None and not jobset.suspend) or _runs_elsewhere(trainjob, workload):
         return State.RUNNING
     suspended = trainjob.spec.get("suspend") is True and not display_state.resumed_by_kueue(trainjob, jobset)
     return State.SUSPENDED if suspended else State.QUEUED
+
+
+def _runs_elsewhere(trainjob: model.TrainJob, workload: Json) -> bool:
+    """Whether MultiKueue runs it in a worker cluster: its JobSet is there alone."""
+    if trainjob.spec.get("managedBy") != names.MANAGED_BY_MULTIKUEUE:
+        return False
+    return conditions.is_true(conditions.of(workload.get("status") or {}), "Admitted")
 
 
 def _requests(workload: Json) -> dict[str, str]:

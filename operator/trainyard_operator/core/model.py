@@ -35,7 +35,8 @@ class TrainJob:
     """While it is deleted, the garbage collector deletes what it owns, or sets it free."""
     held_by_kueue: bool = False
     """It has the entry that Kueue's own integration of TrainJobs adds to one that it takes. Anybody can write
-    that entry: nothing depends on it but words, and whether their own job stops as soon as it is deleted."""
+    that entry: nothing depends on it but words, what admission refuses, and whether their own job stops as
+    soon as it is deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,8 @@ class JobSet:
     """Its WorkloadPriorityClass; empty if it has none."""
     created: datetime | None = None
     """None when unknown."""
+    owns_volumes: bool = False
+    """It has volumes of its own, which are deleted with it unless it says otherwise."""
 
 
 class Identity(NamedTuple):

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -37,6 +37,7 @@ from trainyard_api.webhook_paths import HOLD_TRAINJOB, MUTATE_TRAINJOB, POLICIES
 from trainyard_kube.client import ApiError, Client, NotFoundError, RetriableError, is_name
 from trainyard_kube.resources import JOBSETS
 from trainyard_policies import cluster
+from trainyard_policies.parameters import KUEUE
 from trainyard_policies.settings import Policies
 
 from ..core import model
@@ -221,6 +222,7 @@ class Decider:
             queues=await self._queues_of(job) if old is None else None,
             allowed=self._allowed,
             settings=self._settings(),
+            by_kueue=request.user in self._controllers(),
         )
         if answer.errors and not is_known:
             raise _too_many_looks()
@@ -291,6 +293,9 @@ class Decider:
         manifest = {"spec": chosen.spec}
         small = await self._aside.run(request.size + _size(chosen), self._small, chosen.kind, manifest)
         return None if small is None else (job, chosen)
+
+    def _controllers(self) -> Collection[str]:
+        return (KUEUE,) if self._policies is None else self._policies.parameters.controllers
 
     async def _jobset(self, job: model.TrainJob) -> model.JobSet | None:
         key = Key(job.namespace, job.name)

@@ -20,7 +20,7 @@ from trainyard_kube.resources import JOBSETS, RUNTIMES
 
 from ..core import model
 from ..core.build import framework, info, plugins
-from ..core.decide import causes, reconcile, revisions, same_failure
+from ..core.decide import causes, queueing, reconcile, revisions, same_failure
 from ..core.decide.views import RuntimeKey, runtime_key, runtime_of, trainjob_of
 from ..core.status import attempts, conditions, display_state
 from ..metrics import Metrics
@@ -318,7 +318,8 @@ class Controller:
         jobset = self._cache.ended(trainjob) if seen is None else memory.complete(seen.jobset)
         if jobset is not None and jobset.owner_uid == trainjob.uid:
             memory.had_jobset = True
-        chosen = await self._runtimes.choose(trainjob, jobset)
+        counts_live = queueing.counts_live_runtime(trainjob, jobset, self._settings())
+        chosen = await self._runtimes.choose(trainjob, jobset, counts_live=counts_live)
         return model.Observed(
             trainjob=trainjob,
             runtime=chosen.runtime,

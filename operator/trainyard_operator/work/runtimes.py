@@ -75,11 +75,13 @@ class Runtimes:
         trainjob: model.TrainJob,
         jobset: model.JobSet | None,
         *,
+        counts_live: bool = False,
         may_look: Callable[[RuntimeKey], bool] = lambda _: True,
     ) -> revisions.Chosen:
         """The runtime to build this job from, or why there is none.
 
-        `may_look` says whether the API server may be queried for a runtime that the cache lacks.
+        `counts_live` says whether that is the live one if there is one; `may_look` whether the API server may
+        be queried for a runtime that the cache lacks.
         """
         if not revisions.supported(trainjob):
             return revisions.choose(trainjob, jobset, None, ())
@@ -102,7 +104,12 @@ class Runtimes:
             live = await self._find_runtime(reference)
         recorded = self._cache.recorded(reference)
         chosen = revisions.choose(
-            trainjob, jobset, None if live is None else live.runtime, recorded, snapshot
+            trainjob,
+            jobset,
+            None if live is None else live.runtime,
+            recorded,
+            snapshot,
+            counts_live=counts_live,
         )
         if not isinstance(chosen.runtime, model.Runtime) or chosen.runtime.revision is None:
             return chosen
@@ -110,7 +117,7 @@ class Runtimes:
         content = await self._content(chosen.runtime, chosen.runtime.revision)
         if content is None:  # gone since it was seen
             self._cache.revisions.remove(chosen.runtime.revision)
-            return await self.choose(trainjob, jobset, may_look=may_look)
+            return await self.choose(trainjob, jobset, counts_live=counts_live, may_look=may_look)
         return revisions.Chosen(replace(chosen.runtime, spec=content), chosen.lost, chosen.renewed)
 
     async def _content(self, runtime: model.Runtime, name: str) -> model.Json | None:

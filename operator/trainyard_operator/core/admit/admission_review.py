@@ -140,6 +140,7 @@ def trainjob(request: Request, manifest: Json, now: datetime) -> TrainJob:
         spec=json_reader.mapping(manifest.get("spec"), FieldPath("spec")),
         labels=json_reader.text_map(metadata.get("labels"), _METADATA.child("labels")),
         annotations=json_reader.text_map(metadata.get("annotations"), _METADATA.child("annotations")),
+        held_by_kueue=any(_manager(patch) == names.KUEUES_PATCHES for patch in _patches(manifest)),
     )
 
 
@@ -160,7 +161,9 @@ def defaults(manifest: Json, old: Json | None, now: datetime) -> tuple[Json, ...
     """The JSON patch that notes in a TrainJob's runtimePatches when each was made.
 
     A patch that is new and has no time, or that has changed, gets the present
-    time; an unchanged one keeps its time, whatever the request says. What is
+    time; an unchanged one keeps its time, whatever the request says. Kueue's
+    own patch, which a client-side `kubectl apply` removes, is put back: Kueue
+    can neither start nor stop the TrainJob without it. What is
     not a list of objects is left for the schema to refuse. Raises
     `InvalidFieldError` for what is nested too deep to be compared.
     """
@@ -183,7 +186,8 @@ def defaults(manifest: Json, old: Json | None, now: datetime) -> tuple[Json, ...
         operations.append(
             {"op": "remove", "path": path} if time is None else {"op": "add", "path": path, "value": time}
         )
-    return tuple(operations)
+    kueues = before.get(names.KUEUES_PATCHES)
+    return (*operations, *(() if kueues is None else _with(manifest, kueues)))
 
 
 def allowed(
@@ -248,6 +252,19 @@ def _patches(manifest: Json | None) -> Sequence[Json]:
 def _manager(patch: Json) -> str | None:
     manager = patch.get("manager")
     return manager if isinstance(manager, str) else None
+
+
+def _with(manifest: Json, patch: Json) -> tuple[Json, ...]:
+    """The operation that adds a patch; none if there is one of its manager, or nothing can be added."""
+    path, spec = f"/spec/{_PATCHES}", manifest.get("spec")
+    if not isinstance(spec, Mapping):
+        return ()
+    if spec.get(_PATCHES) is None:
+        return ({"op": "add", "path": path, "value": [patch]},)
+    patches = _patches(manifest)
+    if len(patches) != len(spec[_PATCHES]) or any(_manager(other) == _manager(patch) for other in patches):
+        return ()
+    return ({"op": "add", "path": f"{path}/-", "value": patch},)
 
 
 def _timeless(patch: Json) -> Json:

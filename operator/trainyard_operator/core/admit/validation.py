@@ -21,7 +21,7 @@ from trainyard_api import json_reader, names, runtime_ref, similar
 from trainyard_api.capacity import Queues
 from trainyard_api.errors import ErrorType, FieldError, FieldPath, InvalidFieldError
 
-from ..build import patches, plugins, retries, templates
+from ..build import counted_by_kueue, patches, plugins, retries, templates
 from ..build.framework import Framework, UnsupportedPolicyError
 from ..build.info import DEFAULT_SETTINGS, Settings
 from ..decide import child_annotations, quota, retention, revisions
@@ -72,6 +72,7 @@ def validate(
     allowed: Limits = limits.DEFAULT,
     settings: Settings = DEFAULT_SETTINGS,
     using: Framework = plugins.ALL,
+    by_kueue: bool = False,
 ) -> Answer:
     """The answer for a TrainJob that is created, or updated from `old`.
 
@@ -80,8 +81,9 @@ def validate(
     is the JobSet of the TrainJob, if it has one. `of_the_other_kind` says that
     a runtime of the other kind has the name; `runtimes` are the names that
     there are of its kind. `queues` are those that hold JobSets; None if that is
-    not known.
+    not known. `by_kueue` says that Kueue asks, whose suspensions last.
     """
+    undone = () if by_kueue else tuple(_undone_warnings(job, old, settings))
     try:
         too_much = too_large(job, old, allowed)
         if fixed := tuple(retries.changes(job, old, jobset)):
@@ -89,7 +91,7 @@ def validate(
         if old is not None and old.spec == job.spec and not retries.is_new(job, old):
             return Answer(tuple(_retention_warnings(job, old)))
         if old is not None and _only_suspends(job, old):
-            return Answer(errors=tuple(patches.validate(job, old, jobset)))
+            return Answer(undone, tuple(patches.validate(job, old, jobset)))
         if too_much:
             return Answer(errors=too_much)
         if old is not None and _suspends(job, old) and (errors := tuple(patches.validate(job, old, jobset))):
@@ -109,6 +111,8 @@ def validate(
         *_warnings("Referenced ", runtime),
         *_retention_warnings(job, old),
         *_suspend_warnings(job, old, settings),
+        *undone,
+        *_dropped_warnings(job, old, settings),
         *_elastic_warnings(job, old),
         *plugin_warnings,
     )
@@ -243,6 +247,31 @@ def _suspend_warnings(job: TrainJob, old: TrainJob | None, settings: Settings) -
         )
 
 
+def _dropped_warnings(job: TrainJob, old: TrainJob | None, settings: Settings) -> Iterator[str]:
+    """Where the queue holds TrainJobs, Kueue (0.19) writes them with the types of Trainer v2.2."""
+    if (
+        old is None
+        and job.held_by_kueue
+        and job.labels.get(names.QUEUE_LABEL)
+        and not settings.queue_holds_jobset
+    ):
+        for path in patches.grace_periods(job):
+            yield f"{path}: Kueue removes this field when it starts the job: set it in the runtime instead"
+
+
+def _undone_warnings(job: TrainJob, old: TrainJob | None, settings: Settings) -> Iterator[str]:
+    """Where the queue holds TrainJobs, `spec.suspend` is Kueue's once a job is admitted."""
+    queue = (
+        job.labels.get(names.QUEUE_LABEL) if job.held_by_kueue and not settings.queue_holds_jobset else None
+    )
+    if old is not None and queue and _suspends(job, old):
+        yield (
+            f"spec.suspend: queue {queue[:63]} holds TrainJobs, and Kueue resumes this job at once: if it "
+            "runs, its pods are deleted and start again; to stop it: kubectl delete trainjob "
+            f"{job.name} -n {job.namespace}"
+        )
+
+
 def _elastic_warnings(job: TrainJob, old: TrainJob | None) -> Iterator[str]:
     """Where the queue holds TrainJobs, Kueue's webhook refuses it; a JobSet does not get the annotation."""
     if old is None and job.annotations.get(names.ELASTIC_JOB_ANNOTATION) == "true":
@@ -285,6 +314,8 @@ def _built(
         errors = tuple(using.errors(info, old=old, jobset=jobset))
         if limited:
             errors += tuple(limits.of_trainjob(job, allowed))
+        if not settings.queue_holds_jobset and counted_by_kueue.is_to_be_judged(job, old):
+            errors += tuple(counted_by_kueue.errors(info, using.trainers(info)))
         if errors:
             return (), errors
         children = [child.manifest for child in using.children_of(info)]

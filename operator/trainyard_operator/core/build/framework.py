@@ -82,7 +82,14 @@ class Framework:
     def info(self, trainjob: TrainJob, runtime: Runtime, settings: Settings) -> Info:
         """The requests of both, before any plugin; raises `InvalidFieldError` for an invalid field."""
         info = infos.new_info(trainjob, runtime, settings)
-        return infos.with_resources(info, lambda job: any(p.trains(info, job) for p in self._trains))
+        return infos.with_resources(info, self._of(info))
+
+    def trainers(self, info: Info) -> list[Json]:
+        """The ReplicatedJobs that resourcesPerNode is for."""
+        return infos.trainers(info, self._of(info))
+
+    def _of(self, info: Info) -> Callable[[Json], bool]:
+        return lambda job: any(p.trains(info, job) for p in self._trains)
 
     def children_of(self, info: Info) -> tuple[Child, ...]:
         """Steps 3 to 6 of `children`."""

@@ -294,6 +294,11 @@ def _pod_set(job: Json, ml_policy: Json | None) -> PodSet:
     return PodSet(job["name"], ancestor, max(1, 1 if count is None else count))
 
 
+def trainers(info: Info, trains: Callable[[Json], bool]) -> list[Json]:
+    """The ReplicatedJobs that train: the trainer's step, and others of which `trains` says so."""
+    return [job for job in info.jobs if templates.ancestor(job) == names.ANCESTOR_TRAINER or trains(job)]
+
+
 def with_resources(info: Info, trains: Callable[[Json], bool]) -> Info:
     """With the TrainJob's resourcesPerNode, key by key, in the container `node` of those that train.
 
@@ -304,8 +309,8 @@ def with_resources(info: Info, trains: Callable[[Json], bool]) -> Info:
     given = json_reader.optional_mapping((info.trainer or {}).get("resourcesPerNode"), _RESOURCES_PATH)
     if given is None or info.ml_policy is None:
         return info
-    trainers = [job for job in info.jobs if templates.ancestor(job) == names.ANCESTOR_TRAINER or trains(job)]
-    if not trainers:
+    to_change = trainers(info, trains)
+    if not to_change:
         return info
     amounts = templates.resources(given, _RESOURCES_PATH)
 
@@ -317,5 +322,7 @@ def with_resources(info: Info, trains: Callable[[Json], bool]) -> Info:
                 result[kind] = together
         return {**container, "resources": result}
 
-    with_node = frozenset(job["name"] for job in trainers if templates.container(job, names.NODE) is not None)
+    with_node = frozenset(
+        job["name"] for job in to_change if templates.container(job, names.NODE) is not None
+    )
     return info.with_jobs(with_node, lambda job: templates.with_container(job, names.NODE, merged))

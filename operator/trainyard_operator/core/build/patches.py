@@ -21,6 +21,7 @@ from ..model import JobSet, Json, TrainJob
 PATH: Final = FieldPath("spec.runtimePatches")
 
 _TIME: Final = "time"
+_GRACE: Final = "terminationGracePeriodSeconds"
 _OWN_CONTAINERS: Final = (names.DATASET_INITIALIZER, names.MODEL_INITIALIZER, names.NODE)
 """Containers whose variables are the TrainJob's initializer and trainer."""
 
@@ -121,12 +122,25 @@ def _manager_errors(patch: Json) -> Iterator[FieldError]:
         yield FieldError(ErrorType.INVALID, str(path), name, detail)
 
 
-def _env_errors(patches: Sequence[Json], patch: Json, path: FieldPath) -> Iterator[FieldError]:
+def grace_periods(job: TrainJob) -> Iterator[FieldPath]:
+    """Where the patches say how long pods may take to end, which Trainer v2.2 does not know."""
+    for position, patch in enumerate(_patches(job)):
+        for pod, path in _pods(patch, PATH.index(position)):
+            if pod.get(_GRACE) is not None:
+                yield path.child(_GRACE)
+
+
+def _pods(patch: Json, path: FieldPath) -> Iterator[tuple[Json, FieldPath]]:
+    """The pod specs of a patch, each with its path."""
     spec, path = json_reader.below(patch, path, "trainingRuntimeSpec", "template", "spec")
     path = path.child("replicatedJobs")
     for position, job in enumerate(json_reader.objects(spec.get("replicatedJobs"), path)):
-        pod, at = json_reader.below(job, path.index(position), "template", "spec", "template", "spec")
-        at = at.child("containers")
+        yield json_reader.below(job, path.index(position), "template", "spec", "template", "spec")
+
+
+def _env_errors(patches: Sequence[Json], patch: Json, path: FieldPath) -> Iterator[FieldError]:
+    for pod, pod_path in _pods(patch, path):
+        at = pod_path.child("containers")
         for place, container in enumerate(json_reader.objects(pod.get("containers"), at)):
             if container.get("env") is None:
                 continue

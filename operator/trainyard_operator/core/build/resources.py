@@ -131,6 +131,11 @@ def pod_requests(job: Json, *, limits_count: bool = False) -> Amounts:
     return running
 
 
+def of_container(container: Json) -> Amounts:
+    """Requests of a container, as the API server has them: a limit is the request where there is none."""
+    return _requests(container, limits_count=True)
+
+
 def added(first: Mapping[str, Quantity], second: Mapping[str, Quantity]) -> Amounts:
     """The sum of both."""
     result = dict(first)

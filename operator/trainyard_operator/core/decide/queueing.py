@@ -85,6 +85,19 @@ def holds(job: TrainJob, jobset: JobSet | None, settings: Settings) -> bool:
     return bool(job.labels.get(names.QUEUE_LABEL))
 
 
+def counts_live_runtime(job: TrainJob, jobset: JobSet | None, settings: Settings) -> bool:
+    """Whether a queue holds the TrainJob, so that Kueue counts its pods by the runtime as it is now.
+
+    Once it runs, and its runtime changes, Kueue evicts it. A JobSet that has run, and has volumes of its own,
+    stays as it is: what it has saved on them would be deleted with it.
+    """
+    if settings.queue_holds_jobset or not (job.held_by_kueue and job.labels.get(names.QUEUE_LABEL)):
+        return False
+    if jobset is None:
+        return True
+    return jobset.suspend and not (jobset.owns_volumes and names.RAN_AS_ANNOTATION in jobset.annotations)
+
+
 def queued(manifest: Json, job: TrainJob, jobset: JobSet | None) -> Json:
     """The JobSet with what Kueue reads of its TrainJob, and with the gate of one that was sent suspended.
 

@@ -24,7 +24,7 @@ from trainyard_api import durations, names
 from trainyard_api.errors import InvalidFieldError
 from trainyard_api.reasons import Reason
 
-from ..build import plugins, retries
+from ..build import counted_by_kueue, plugins, retries
 from ..build.framework import Framework, UnsupportedPolicyError
 from ..build.info import DEFAULT_SETTINGS, Child, Settings
 from ..build.plugins.jobset import counts_of, has_ended, terminal_of
@@ -432,9 +432,16 @@ def _children_step(
 ) -> _Step:
     """Writes that bring the children of a TrainJob that does not run to their desired state."""
     jobset = observed.jobset
+    if jobset is not None and _is_counted_otherwise(observed, jobset, runtime, settings):
+        if any(counts.active for counts in jobset.replicated_jobs_status):
+            return _Step()  # Its pods are about to end.
+        outdated = replace(_deletion(jobset), resource_version=jobset.resource_version, foreground=True)
+        return _Step(writes=(outdated,))
     settings, job = child_annotations.as_begun(settings, jobset), retries.as_begun(observed.trainjob, jobset)
     try:
         children = using.children(job, runtime, settings)
+        if queueing.counts_live_runtime(job, jobset, settings):
+            _require_counted(job, runtime, settings, using)
     except UnsupportedPolicyError as error:
         return _Step(blocked=causes.policy_unsupported(runtime, str(error), using))
     except InvalidFieldError as error:
@@ -508,6 +515,20 @@ def _starts(observed: Observed, jobset: JobSet) -> Cause | None:
 def _blocked_since(job: TrainJob, standing: Cause | None) -> datetime | None:
     blocked = conditions.find(conditions.of(job.status), names.BLOCKED)
     return None if standing is None or blocked is None else conditions.moment(blocked["lastTransitionTime"])
+
+
+def _is_counted_otherwise(observed: Observed, jobset: JobSet, runtime: Runtime, settings: Settings) -> bool:
+    """Whether Kueue counts the pods of the JobSet by other content of the runtime than it was built from."""
+    counts_live = queueing.counts_live_runtime(observed.trainjob, jobset, settings)
+    return counts_live and runtime.revision is None and _is_outdated(jobset, runtime)
+
+
+def _require_counted(job: TrainJob, runtime: Runtime, settings: Settings, using: Framework) -> None:
+    """Raises `InvalidFieldError` if its pods would have what Kueue does not count: admission may not have
+    seen the runtime as it is now."""
+    info = using.info(job, runtime, settings)
+    if errors := tuple(counted_by_kueue.errors(info, using.trainers(info))):
+        raise InvalidFieldError(*errors)
 
 
 def _is_outdated(jobset: JobSet, newest: Runtime | None) -> bool:

@@ -185,6 +185,8 @@ def choose(
     live_runtime: Runtime | None,
     recorded: Sequence[Runtime],
     snapshot: Runtime | None = None,
+    *,
+    counts_live: bool = False,
 ) -> Chosen:
     """The runtime to build this job from.
 
@@ -205,15 +207,24 @@ def choose(
     3. the live runtime; lost if an older content is known to have existed;
 
     or the live runtime in place of any of these, if what the job was sent with
-    was refused (see `refusals`).
+    was refused (see `refusals`), or if `counts_live`: Kueue counts its pods by it
+    (see `queueing`). A JobSet of Trainer's keeps its snapshot all the same.
     """
     if not supported(trainjob):
         return Chosen(RuntimeProblem.NOT_SUPPORTED)
     earlier = [revision for revision in recorded if refers(trainjob, revision)]
     honoured = [r for r in earlier if live_runtime is None or r.uid == live_runtime.uid]
     if jobset is not None and jobset.owner_uid == trainjob.uid:
+        if (
+            counts_live
+            and live_runtime is not None
+            and names.RUNTIME_REVISION_ANNOTATION in jobset.annotations
+        ):
+            return Chosen(live_runtime)
         kept = honoured + [revision for revision in earlier if revision.namespace is None]
         return _started_with(jobset, live_runtime, kept, snapshot)
+    if counts_live and live_runtime is not None:
+        return Chosen(live_runtime)
     sent_with = _in_force(trainjob.created, live_runtime, honoured)
     if live_runtime is None or not refusals.takes_the_newest(trainjob):
         return sent_with

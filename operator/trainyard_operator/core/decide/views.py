@@ -244,6 +244,7 @@ class _ReplicatedJob(msgspec.Struct):
 class _JobSetSpec(msgspec.Struct, rename="camel"):
     suspend: bool | None = None
     replicated_jobs: list[_ReplicatedJob] = msgspec.field(default_factory=list)
+    volume_claim_policies: list[msgspec.Raw] | None = None
 
 
 class _Condition(msgspec.Struct, rename="camel"):
@@ -300,6 +301,7 @@ def jobset_of(raw: msgspec.Raw | bytes) -> SeenJobSet:
         resource_version=meta.resource_version,
         owner_uid=None if owner is None else owner.uid,
         suspend=bool(spec.suspend),
+        owns_volumes=bool(spec.volume_claim_policies),
         deleting=meta.deletion_timestamp is not None,
         generation=meta.generation,
         annotations={name: value for name, value in annotations.items() if name.startswith(names.OWN_PREFIX)},

@@ -85,10 +85,14 @@ def _of(job: TrainJob, status: Json, jobset: JobSet | None) -> State:
 
 
 def resumed_by_kueue(job: TrainJob, jobset: JobSet | None) -> bool:
-    """Whether Kueue holds the TrainJob itself, and nobody keeps Kueue from admitting it."""
+    """Whether Kueue holds the TrainJob itself, and resumes it: its user has not sent it suspended.
+
+    It stays in its queue while others keep Kueue from admitting it, as one does whose quota is in use.
+    """
     holds_jobset = jobset is not None and bool(jobset.queue)
     in_queue = job.held_by_kueue and bool(job.labels.get(names.QUEUE_LABEL)) and not holds_jobset
-    return in_queue and not job.annotations.get(names.QUEUE_GATES_ANNOTATION)
+    gates = job.annotations.get(names.QUEUE_GATES_ANNOTATION, "").split(",")
+    return in_queue and names.SENT_SUSPENDED not in gates
 
 
 def _shown_by_pods(job: TrainJob, seen: pod_readiness.Nodes | None) -> State | None:

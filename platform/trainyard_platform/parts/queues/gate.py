@@ -21,9 +21,19 @@ _PATCHED: Final = (
 """What Kueue's webhook adds to a TrainJob; without it Kueue admits the job, and never resumes it."""
 _SUSPENDED: Final = "object.spec.?suspend.orValue(false) == true"
 _TENANT: Final = f"namespaceObject.metadata.?labels[?'{names.TENANT_LABEL}'].orValue('')"
+_FOR_GOOD: Final = f"If Kueue is gone for good, delete ValidatingAdmissionPolicyBinding {NAME}."
 _MISSING: Final = (
     "a {kind} of a queue cannot be created now: Kueue, which holds it until there is quota, is missing. "
-    f"{{way}} If Kueue is gone for good, delete ValidatingAdmissionPolicyBinding {NAME}."
+    f"{{way}} {_FOR_GOOD}"
+)
+_UNNAMED: Final = (
+    f"metadata.labels[{names.QUEUE_LABEL}]: must name a queue of the namespace, which has no queue default. "
+    "kubectl get localqueues lists them."
+)
+_UNNAMED_OF_JOBSETS: Final = (
+    f"metadata.labels[{names.QUEUE_LABEL}]: must name a queue of the namespace. Create the TrainJob again "
+    "with this label; kubectl get localqueues lists the queues. If there is a queue default, Kueue, which "
+    f"adds the label, is missing: the operator tries again by itself. {_FOR_GOOD}"
 )
 _STAYS: Final = f"oldObject == null || {_OLD_QUEUE} == '' || {_QUEUE} != ''"
 """Kueue lets the label of a suspended job go where a namespace has no queue `default`, and then does not hold
@@ -31,6 +41,21 @@ the job any more. Neither Kueue nor the operator ever removes it."""
 _LEAVES: Final = (
     f"metadata.labels[{names.QUEUE_LABEL}]: must not be removed, since without it the {{kind}} would run "
     "without quota. Keep the label, or delete the {kind} and create it again."
+)
+_KUEUES_PATCHES: Final = (
+    f"{{}}.spec.?runtimePatches.orValue([]).exists(patch, patch.manager == '{names.KUEUES_PATCHES}' "
+    "&& patch.?trainingRuntimeSpec.?template.?spec.hasValue())"
+)
+_STAYS_PATCHED: Final = (
+    f"oldObject == null || {_QUEUE} == '' || !({_KUEUES_PATCHES.format('oldObject')}) "
+    f"|| {_KUEUES_PATCHES.format('object')}"
+)
+"""Kueue changes what its entry says of ReplicatedJobs, and never removes the entry. If a client-side `kubectl
+apply` does, the operator's webhook has put it back by now."""
+_UNPATCHED: Final = (
+    f"spec.runtimePatches: must keep the entry of manager {names.KUEUES_PATCHES}, since without it Kueue can "
+    "neither start nor stop the TrainJob. Write this entry into the manifest as kubectl get trainjob -o yaml "
+    "shows it, or delete the TrainJob and create it again."
 )
 _SENDS_WORKLOADS: Final = (
     f"authorizer.group('{names.KUEUE_GROUP}').resource('workloads').namespace(request.namespace)"
@@ -72,6 +97,10 @@ _JOBS: Final = (
 )
 """Kinds that Kueue (0.19) takes for a job: what such a job owns runs with that job's quota. AppWrappers are
 left out, since people send TrainJobs in them."""
+_OF_A_JOB: Final = (
+    "{}.metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false) == true "
+    f"&& owner.apiVersion.split('/')[0] + '/' + owner.kind in [{', '.join(map(repr, _JOBS))}])"
+)
 
 
 def manifests(
@@ -104,10 +133,17 @@ def _trainjobs_wait() -> Manifest:
     return policy(
         [names.TRAINJOBS],
         ["CREATE", "UPDATE"],
-        # A match condition cannot see the namespace.
-        f"oldObject != null || ({_QUEUE} == '' ? {_TENANT} == '' : {_SUSPENDED} && {_PATCHED})",
+        # A match condition cannot see the namespace. What another job owns is refused as such.
+        f"oldObject != null || ({_QUEUE} == '' ? {_TENANT} == '' || {_PATCHED} : {_SUSPENDED} && {_PATCHED}) "
+        f"|| {_OF_A_JOB.format('object')}",
         message,
-        also={_STAYS: _LEAVES.format(kind=names.TRAINJOB)},
+        also={
+            # Kueue's webhook was there, and has added no label.
+            f"oldObject != null || {_QUEUE} != '' || {_TENANT} == '' || !({_PATCHED}) "
+            f"|| {_OF_A_JOB.format('object')}": _UNNAMED,
+            _STAYS: _LEAVES.format(kind=names.TRAINJOB),
+            _STAYS_PATCHED: _UNPATCHED,
+        },
     )
 
 
@@ -116,24 +152,23 @@ def _jobsets_wait() -> Manifest:
     return policy(
         [names.JOBSETS],
         ["CREATE", "UPDATE"],
-        f"oldObject != null || ({_QUEUE} == '' ? {_TENANT} == '' : {_SUSPENDED})",
+        f"oldObject != null || {_QUEUE} == '' || {_SUSPENDED}",
         message,
-        also={_STAYS: _LEAVES.format(kind=names.JOBSET), _BRINGS_NO_WORKLOAD: _OF_ANOTHER},
+        also={
+            f"oldObject != null || {_QUEUE} != '' || {_TENANT} == ''": _UNNAMED_OF_JOBSETS,
+            _STAYS: _LEAVES.format(kind=names.JOBSET),
+            _BRINGS_NO_WORKLOAD: _OF_ANOTHER,
+        },
         group=(names.JOBSET_GROUP, "v1alpha2"),
     )
 
 
 def _trainjobs_own_themselves() -> Manifest:
-    jobs = ", ".join(f"'{kind}'" for kind in _JOBS)
-    of_a_job = (
-        "{}.metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false) == true "
-        f"&& owner.apiVersion.split('/')[0] + '/' + owner.kind in [{jobs}])"
-    )
-    before = f"oldObject != null && {of_a_job.format('oldObject')}"
+    before = f"oldObject != null && {_OF_A_JOB.format('oldObject')}"
     return policy(
         [names.TRAINJOBS],
         ["CREATE", "UPDATE"],
-        f"!({of_a_job.format('object')}) || ({before})",
+        f"!({_OF_A_JOB.format('object')}) || ({before})",
         "metadata.ownerReferences: the controller of a TrainJob must not be another job, since Kueue would "
         "then count it as a part of that job and give it no quota of its own. Remove the reference, or its "
         "field controller.",
