@@ -62,7 +62,7 @@ from .work.runtimes import Collector, RevisionSink, Runtimes
 logger = logging.getLogger(__name__)
 
 GRACE = 2.0
-"""Seconds for a reconciliation in the middle of its writes to end."""
+"""Seconds for a reconciliation in the middle of its writes, and for a look at last lines, to end."""
 DEAD_AFTER = 180.0
 """Seconds without a sign of life from a task after which only a restart helps."""
 SILENT_AFTER = 180.0
@@ -442,8 +442,8 @@ class Wiring:
     async def _follow(self) -> None:
         if self._starting is not None:
             self._starting.cancel()
-        await self.readers.stop()
-        await self.workers.stop(GRACE if self.stopping.is_set() else 0.0)
+        grace = GRACE if self.stopping.is_set() else 0.0
+        await asyncio.gather(self.readers.stop(grace), self.workers.stop(grace))
         self.queue.clear()
 
     async def _keep_credentials(self) -> None:

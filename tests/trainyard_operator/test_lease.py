@@ -40,6 +40,7 @@ class Replica:
 
     async def _stopped(self) -> None:
         self.history.append("stopped")
+        self.safe_while_stopped = self.elector.safe
 
     async def at(self, second: float) -> bool:
         self.now = second
@@ -321,6 +322,20 @@ def test_a_lease_that_another_has_taken_is_not_released() -> None:
             held = api.objects[LEASE]
             await one.elector.release()
             assert (one.history, api.objects[LEASE]) == (["started", "stopped"], held)
+
+    run(test)
+
+
+def test_what_is_under_way_may_be_written_while_the_lease_is_released_but_not_once_it_is_forbidden() -> None:
+    async def test() -> None:
+        async with FakeApi().client() as client:
+            for allowed, was_safe in ((True, True), (False, False)):
+                one = Replica(client, "one")
+                await one.at(0)
+                assert one.elector.safe
+                one.allowed = allowed
+                await (one.elector.release() if allowed else one.elector.step())
+                assert (one.safe_while_stopped, one.elector.safe) == (was_safe, False)
 
     run(test)
 

@@ -93,7 +93,9 @@ class Elector:
         """One try to take or renew the Lease."""
         self.beat = self._clock()
         if not self._allowed():
-            await self.release()
+            if self.leading:
+                await self._lose()
+                await self._give_back()
             return
         asked_at = self._clock()
         budget = self._timing.renew_deadline
@@ -126,7 +128,14 @@ class Elector:
         """Stop leading, and let another replica take the Lease at once."""
         if not self.leading:
             return
-        await self._lose()
+        try:
+            await self._stopped()  # what is under way may still be written: the Lease is ours until then
+        finally:
+            self.leading = False
+        logger.info("no longer leading")
+        await self._give_back()
+
+    async def _give_back(self) -> None:
         try:
             async with asyncio.timeout(self._timing.retry):
                 lease = await self._client.get(LEASES.path(self._namespace, names.OPERATOR))
