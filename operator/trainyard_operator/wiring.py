@@ -149,7 +149,13 @@ class Wiring:
             working=lambda: self.workers.running,
             leading=lambda: self.elector.safe,
         )
-        self.collector = Collector(client, cache, namespace=settings.namespace, now=client.time.now)
+        self.collector = Collector(
+            client,
+            cache,
+            namespace=settings.namespace,
+            working=lambda: self.workers.running and self.elector.safe,
+            now=client.time.now,
+        )
         self.reaper: Reaper | None = None
         if settings.retention is not None:
             self.reaper = Reaper(
@@ -463,7 +469,7 @@ class Wiring:
     async def _collect(self) -> None:
         while True:
             await asyncio.sleep(COLLECT_INTERVAL)
-            if self.workers.running and self.jobsets.state is State.SYNCED:
+            if self.jobsets.state is State.SYNCED:
                 await self.collector.collect()
 
     def _serve(self, certificate: bytes, key: bytes) -> None:
