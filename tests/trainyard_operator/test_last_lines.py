@@ -25,6 +25,7 @@ from trainyard_operator.core.decide.last_lines import (
     Lines,
     Pod,
 )
+from trainyard_operator.core.decide.reconcile import COLLECT_SECONDS
 from trainyard_operator.core.model import PodEnd
 from trainyard_operator.watch.cache import Key
 from trainyard_operator.work.events import Events
@@ -456,6 +457,21 @@ def test_a_config_map_of_somebody_else_is_left_alone_and_told_once(owner: str | 
                 "TrainJob's"
             ]
             assert not [path for _, path in job.api.requests if path.endswith("/log")]
+
+    run(test)
+
+
+def test_a_config_map_that_is_removed_with_an_earlier_trainjob_is_waited_for() -> None:
+    async def test() -> None:
+        async with watched() as job:
+            owner = {"kind": "TrainJob", "name": "tj", "uid": "earlier", "controller": True}
+            job.api.put(CONFIG_MAP, {"metadata": {"ownerReferences": [owner]}, "data": {}})
+            job.has(1, "ValueError: no\n")
+            job.fails(end(1))
+            assert await job.look() == COLLECT_SECONDS
+            job.api.remove(CONFIG_MAP)
+            await job.look()
+            assert (job.data, job.events) == ({"node-1": "ValueError: no"}, [])
 
     run(test)
 

@@ -237,6 +237,10 @@ class LastLines:
         name = last_lines.name_of(trainjob.name)
         path = CONFIGMAPS.path(trainjob.namespace, name)
         live = await self._live(path)
+        if live is not None and last_lines.is_of_earlier(live, trainjob.uid, trainjob.name):
+            due.tries += 1
+            if due.tries < TRIES:
+                return reconcile.COLLECT_SECONDS
         if live is not None and not last_lines.is_of(live, trainjob.uid):
             await self._refused(trainjob, due, f"ConfigMap {name} exists and is not this TrainJob's")
             return None
