@@ -62,7 +62,7 @@ from .work.runtimes import Collector, RevisionSink, Runtimes
 logger = logging.getLogger(__name__)
 
 GRACE = 2.0
-"""Seconds for a reconciliation in the middle of its writes to end."""
+"""Seconds for a reconciliation in the middle of its writes, and for a look at last lines, to end."""
 DEAD_AFTER = 180.0
 """Seconds without a sign of life from a task after which only a restart helps."""
 SILENT_AFTER = 180.0
@@ -149,7 +149,13 @@ class Wiring:
             working=lambda: self.workers.running,
             leading=lambda: self.elector.safe,
         )
-        self.collector = Collector(client, cache, namespace=settings.namespace, now=client.time.now)
+        self.collector = Collector(
+            client,
+            cache,
+            namespace=settings.namespace,
+            working=lambda: self.workers.running and self.elector.safe,
+            now=client.time.now,
+        )
         self.reaper: Reaper | None = None
         if settings.retention is not None:
             self.reaper = Reaper(
@@ -442,8 +448,8 @@ class Wiring:
     async def _follow(self) -> None:
         if self._starting is not None:
             self._starting.cancel()
-        await self.readers.stop()
-        await self.workers.stop(GRACE if self.stopping.is_set() else 0.0)
+        grace = GRACE if self.stopping.is_set() else 0.0
+        await asyncio.gather(self.readers.stop(grace), self.workers.stop(grace))
         self.queue.clear()
 
     async def _keep_credentials(self) -> None:
@@ -463,7 +469,7 @@ class Wiring:
     async def _collect(self) -> None:
         while True:
             await asyncio.sleep(COLLECT_INTERVAL)
-            if self.workers.running and self.jobsets.state is State.SYNCED:
+            if self.jobsets.state is State.SYNCED:
                 await self.collector.collect()
 
     def _serve(self, certificate: bytes, key: bytes) -> None:

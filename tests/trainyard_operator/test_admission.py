@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import itertools
 import json
 import logging
@@ -28,7 +29,7 @@ from trainyard_operator.core.decide.views import RuntimeKey, SeenJobSet, jobset_
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.serve import admission, bodies, certificates
 from trainyard_operator.serve.admission import Decider, WebhookServer
-from trainyard_operator.serve.bodies import Bodies
+from trainyard_operator.serve.bodies import Bodies, _Body
 from trainyard_operator.serve.dry_runs import BURST
 from trainyard_operator.watch.cache import Key
 from trainyard_policies.settings import Policies
@@ -929,6 +930,20 @@ def test_those_who_send_much_and_slowly_make_room_for_an_honest_request() -> Non
             assert first.result()[0] == 503, "one of them had to go, the others still send"
             for task in hogs:
                 task.cancel()
+
+    run(test)
+
+
+def test_a_body_whose_time_runs_out_as_it_makes_room_costs_nobody_else_anything() -> None:
+    async def test() -> None:
+        bodies = Bodies(held=10)
+        late = _Body("hog", asyncio.timeout(0), data=bytearray(10))
+        bodies._bodies[late] = None
+        with contextlib.suppress(TimeoutError):
+            async with late.limit:
+                await asyncio.sleep(60)
+        bodies._evict(_Body("honest", asyncio.timeout(9)))
+        assert late.evicted
 
     run(test)
 

@@ -169,6 +169,15 @@ def test_attempts_of_an_earlier_jobset_are_not_those_of_its_successor() -> None:
     assert attempts.of(job, jobset(created=at(6))) == ()
 
 
+def test_an_attempt_on_a_node_whose_clock_is_behind_is_of_the_jobset_that_made_its_pod() -> None:
+    known = attempts.with_ends((), [end(0, 1, born=at(61)), end(1, 5, attempt=1, born=at(65))])
+    assert known == (said(0, 61), said(1, 65, attempt=2))
+    assert (
+        attempts.of(trainjob(status={"trainyard": {"attempts": list(known)}}), jobset(created=at(60)))
+        == known
+    )
+
+
 def test_what_an_earlier_release_counted_from_0_is_counted_from_1() -> None:
     old = [said(0, 1, attempt=0), said(0, 5, attempt=1)]
     assert [one["attempt"] for one in attempts.of(trainjob(status={"trainyard": {"attempts": old}}))] == [

@@ -1043,6 +1043,36 @@ def test_a_revision_is_collected_a_day_after_its_last_jobset_and_not_before() ->
     run(test)
 
 
+def test_a_replica_that_leads_no_more_or_sees_a_new_jobset_in_the_middle_of_a_round_collects_nothing() -> (
+    None
+):
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            (revision,) = s.cache.revisions.values()
+            seen = s.cache.jobsets.get(KEY)
+            assert seen is not None
+            leads = [False]
+            collector = Collector(
+                s.client,
+                s.cache,
+                namespace="trainyard-system",
+                working=lambda: leads[0],
+                clock=s.clock,
+                now=s.now,
+            )
+            s.cache.jobsets.remove(KEY)
+            s.second = 2 * UNREFERENCED
+            before = s.api.writes()
+            assert await collector.collect() == 0
+            leads[0] = True
+            s.cache.jobsets.observe(KEY, seen)
+            assert await collector._delete(revision) == 0
+            assert s.api.writes() == before
+
+    run(test)
+
+
 def test_a_revision_that_was_used_within_a_day_counts_as_named() -> None:
     async def test() -> None:
         async with scene() as s:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.support import objects
 from tests.support.fake_api import FakeApi, eventually, run
 from trainyard_kube.client import Client
 from trainyard_kube.credentials import Credentials
+from trainyard_kube.server_clock import ServerClock
 from trainyard_operator.work.election import Election
 from trainyard_operator.work.lease import Timing
 
@@ -38,10 +40,12 @@ def served_elsewhere(api: FakeApi) -> Iterator[Credentials]:
 
 
 class Replica:
-    def __init__(self, credentials: Credentials) -> None:
+    def __init__(self, credentials: Credentials, time: ServerClock | None = None) -> None:
         self.history: list[tuple[str, str]] = []
+        client = Client(credentials)
+        client.time = time or client.time
         self.election = Election(
-            Client(credentials),
+            client,
             "trainyard-system",
             "one",
             started=self._started,
@@ -112,6 +116,21 @@ def test_the_lease_is_released_when_the_election_is_cancelled() -> None:
             assert api.objects[LEASE]["spec"]["holderIdentity"] == ""
             assert not replica.elector.safe
             await eventually(lambda: "lease" not in {thread.name for thread in threading.enumerate()})
+
+    run(test)
+
+
+def test_the_lease_has_the_api_servers_time_even_if_the_nodes_clock_is_wrong() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            replica = Replica(client.credentials, ServerClock(lambda: datetime(2001, 1, 1, tzinfo=UTC)))
+            task = asyncio.create_task(replica.election.run())
+            await eventually(lambda: bool(replica.history))
+            renewed = datetime.fromisoformat(api.objects[LEASE]["spec"]["renewTime"])
+            assert abs(datetime.now(UTC) - renewed) < timedelta(minutes=5)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     run(test)
 

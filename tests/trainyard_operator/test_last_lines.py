@@ -25,7 +25,9 @@ from trainyard_operator.core.decide.last_lines import (
     Lines,
     Pod,
 )
+from trainyard_operator.core.decide.reconcile import COLLECT_SECONDS
 from trainyard_operator.core.model import PodEnd
+from trainyard_operator.watch.cache import Key
 from trainyard_operator.work.events import Events
 from trainyard_operator.work.last_lines import (
     AGAIN,
@@ -33,6 +35,7 @@ from trainyard_operator.work.last_lines import (
     MOST_ENDS,
     OFTEN,
     SETTLE,
+    TAKEN_OVER,
     TRIES,
     LastLines,
 )
@@ -226,7 +229,9 @@ class Watched:
     def __init__(self, scene: Scene, lines: int) -> None:
         self.scene, self.api = scene, scene.api
         events = Events(scene.client, clock=scene.clock, now=scene.now)
-        self.lines = LastLines(scene.client, scene.cache, events, lines=lines, leading=lambda: scene.leading)
+        self.lines = LastLines(
+            scene.client, scene.cache, events, lines=lines, leading=lambda: scene.leading, clock=scene.clock
+        )
         self.jobset: str = self.api.objects[JOBSET]["metadata"]["uid"]
 
     def has(self, index: int, log: str | None = "", phase: str = "Failed", attempt: int = 0) -> None:
@@ -456,6 +461,21 @@ def test_a_config_map_of_somebody_else_is_left_alone_and_told_once(owner: str | 
     run(test)
 
 
+def test_a_config_map_that_is_removed_with_an_earlier_trainjob_is_waited_for() -> None:
+    async def test() -> None:
+        async with watched() as job:
+            owner = {"kind": "TrainJob", "name": "tj", "uid": "earlier", "controller": True}
+            job.api.put(CONFIG_MAP, {"metadata": {"ownerReferences": [owner]}, "data": {}})
+            job.has(1, "ValueError: no\n")
+            job.fails(end(1))
+            assert await job.look() == COLLECT_SECONDS
+            job.api.remove(CONFIG_MAP)
+            await job.look()
+            assert (job.data, job.events) == ({"node-1": "ValueError: no"}, [])
+
+    run(test)
+
+
 def test_a_refusal_by_quota_is_told_and_not_tried_again() -> None:
     async def test() -> None:
         async with watched() as job:
@@ -559,16 +579,36 @@ def test_a_trainjob_that_has_ended_is_forgotten_when_all_is_kept() -> None:
     run(test)
 
 
-def test_a_replica_that_does_not_lead_forgets_a_trainjob_that_has_ended() -> None:
+def test_a_replica_that_does_not_lead_forgets_a_trainjob_a_minute_after_its_end() -> None:
     async def test() -> None:
         async with watched() as job:
             job.scene.leading = False
-            job.fails(end(1, attempt=OFTEN))
-            job.lines.over(KEY)
-            assert (len(job.lines), job.lines.queue.held) == (0, 0)
             job.fails(end(1))
             job.lines.over(KEY)
+            job.scene.second = TAKEN_OVER - 1
+            job.lines.over(KEY)
+            assert (len(job.lines), job.lines.queue.depth) == (1, 1)
+            job.scene.second = TAKEN_OVER
+            job.lines.over(Key("team", "another"))
             assert (len(job.lines), job.lines.queue.depth) == (0, 0)
+            job.fails(end(1, attempt=OFTEN))
+            job.scene.cache.trainjobs.remove(KEY)
+            job.lines.over(KEY)
+            assert (len(job.lines), job.lines.queue.held) == (0, 0), "it is gone"
+
+    run(test)
+
+
+def test_the_lines_of_a_job_whose_leader_ended_with_it_are_kept_by_the_next_leader() -> None:
+    async def test() -> None:
+        async with watched() as job:
+            job.scene.leading = False
+            job.has(1, "ValueError: no\n")
+            job.fails(end(1))
+            job.lines.over(KEY)
+            job.scene.leading, job.scene.second = True, TAKEN_OVER / 2
+            await job.look()
+            assert job.data == {"node-1": "ValueError: no"}
 
     run(test)
 

@@ -40,6 +40,7 @@ class Replica:
 
     async def _stopped(self) -> None:
         self.history.append("stopped")
+        self.safe_while_stopped = self.elector.safe
 
     async def at(self, second: float) -> bool:
         self.now = second
@@ -201,7 +202,7 @@ def test_a_replica_that_must_not_work_gives_the_lease_up() -> None:
 
 
 def upstream(client: Client, second: list[float]) -> Upstream:
-    return Upstream(client, clock=lambda: second[0], now=lambda: NOON + timedelta(seconds=second[0]))
+    return Upstream(client, clock=lambda: second[0])
 
 
 def held(renewed: float, holder: str = "up") -> dict[str, Any]:
@@ -220,52 +221,50 @@ def test_without_upstreams_lease_nothing_speaks_against_working() -> None:
     run(test)
 
 
-def test_beside_a_living_controller_of_upstream_we_are_passive_and_say_why(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize("clock", [-9000, 0, 9000])
+def test_beside_a_living_controller_of_upstream_we_are_passive_whatever_its_clock_says(
+    clock: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
 
     async def test() -> None:
         api = FakeApi()
-        api.put(UPSTREAM, held(renewed=-3))
-        second = [0.0]
-        async with api.client() as client:
-            watch = upstream(client, second)
-            await watch.step()
-            assert "up holds Lease kubeflow-system/trainer.kubeflow.org" in watch.reason
-            for _ in range(2):
-                await watch.step()
-            second[0] = 13.0
-            await watch.step()
-            assert watch.absent, "nobody has renewed it"
-
-    run(test)
-    assert [record.getMessage() for record in caplog.records] == [
-        "passive: Kubeflow Trainer's controller is alive: up holds Lease "
-        "kubeflow-system/trainer.kubeflow.org; scale it down first",
-        "no living controller of Kubeflow Trainer in namespace kubeflow-system",
-    ]
-
-
-def test_a_controller_whose_clock_is_wrong_is_alive_while_it_renews() -> None:
-    async def test() -> None:
-        api = FakeApi()
-        api.put(UPSTREAM, held(renewed=-9000))
+        api.put(UPSTREAM, held(renewed=clock))
         second = [1000.0]
         async with api.client() as client:
             watch = upstream(client, second)
             await watch.step()
-            assert watch.absent
-            api.put(UPSTREAM, held(renewed=-8990))
-            second[0] = 1005.0
+            assert not watch.absent, "it may have renewed it just now"
+            api.put(UPSTREAM, held(renewed=clock + 10))
+            second[0] = 1014.0
             await watch.step()
             assert not watch.absent
-            second[0] = 1019.9
+            second[0] = 1028.9
             await watch.step()
             assert not watch.absent
-            second[0] = 1020.0
+            second[0] = 1029.0
             await watch.step()
             assert watch.absent, "nobody has renewed it"
+
+    run(test)
+    lease = "up holds Lease kubeflow-system/trainer.kubeflow.org"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"passive: not yet known whether Kubeflow Trainer's controller runs: {lease}; waiting for a renewal",
+        f"passive: Kubeflow Trainer's controller is alive: {lease}; scale it down first",
+        "no living controller of Kubeflow Trainer in namespace kubeflow-system",
+    ]
+
+
+def test_a_lease_that_upstream_has_left_behind_holds_us_up_for_as_long_as_it_lasts() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        api.put(UPSTREAM, held(renewed=-9000))
+        second = [0.0]
+        async with api.client() as client:
+            watch = upstream(client, second)
+            for second[0], is_absent in ((0.0, False), (14.9, False), (15.0, True)):
+                await watch.step()
+                assert watch.absent == is_absent
 
     run(test)
 
@@ -323,6 +322,20 @@ def test_a_lease_that_another_has_taken_is_not_released() -> None:
             held = api.objects[LEASE]
             await one.elector.release()
             assert (one.history, api.objects[LEASE]) == (["started", "stopped"], held)
+
+    run(test)
+
+
+def test_what_is_under_way_may_be_written_while_the_lease_is_released_but_not_once_it_is_forbidden() -> None:
+    async def test() -> None:
+        async with FakeApi().client() as client:
+            for allowed, was_safe in ((True, True), (False, False)):
+                one = Replica(client, "one")
+                await one.at(0)
+                assert one.elector.safe
+                one.allowed = allowed
+                await (one.elector.release() if allowed else one.elector.step())
+                assert (one.safe_while_stopped, one.elector.safe) == (was_safe, False)
 
     run(test)
 

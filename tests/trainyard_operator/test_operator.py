@@ -270,7 +270,7 @@ def test_beside_upstreams_controller_it_is_unready_and_writes_nothing() -> None:
             await eventually(lambda: running.synced)
             code, text = await probe(running, "/readyz")
             assert code == 503
-            assert "Kubeflow Trainer's controller is alive" in text
+            assert "up holds Lease kubeflow-system/trainer.kubeflow.org" in text
             assert api.writes() == []
 
     run(test)
@@ -290,7 +290,7 @@ def test_beside_upstreams_controller_it_serves_its_metrics_with_the_certificate_
                 await eventually(
                     lambda: running.metrics_server.good_until == before.metrics_server.good_until
                 )
-                assert "is alive" in running.upstream.reason
+                assert "up holds Lease" in running.upstream.reason
                 assert api.writes() == written
 
     run(test)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,6 +10,7 @@ import msgspec
 import pytest
 
 from tests.support.core_values import T0, at, jobset, stamp, trainjob
+from trainyard_operator.core.decide.views import SeenJobSet
 from trainyard_operator.core.model import Condition, PodEnd
 from trainyard_operator.watch.cache import Cache, Key
 from trainyard_operator.watch.pod_ends import PodEnds
@@ -289,6 +291,28 @@ def test_what_no_controller_writes_is_no_number() -> None:
         "batch.kubernetes.io/job-completion-index": "one",
     }
     assert noted(foreign) == [end(index=0)]
+
+
+@pytest.mark.parametrize(("created", "told"), [(-1, 1), (0, 1), (1, 0)])
+def test_a_pod_that_is_older_than_its_trainjob_is_of_an_earlier_one(created: float, told: int) -> None:
+    cache = Cache()
+    cache.trainjobs.observe(KEY, replace(trainjob(), created=at(created)))
+    ends, seen = PodEnds(cache), []
+    ends.failed = lambda *failed: seen.append(failed)
+    ends.upsert(*ends.decode(msgspec.json.encode(pod())))
+    assert (len(seen), len(ends)) == (told, told)
+
+
+@pytest.mark.parametrize(("uid", "created", "told"), [("js-uid", 1, 1), ("new", 1, 0), ("new", 0, 1)])
+def test_a_pod_that_is_older_than_a_jobset_not_its_own_is_of_an_earlier_one(
+    uid: str, created: float, told: int
+) -> None:
+    cache = Cache()
+    cache.trainjobs.observe(KEY, trainjob())
+    cache.jobsets.observe(KEY, SeenJobSet(jobset(uid=uid, created=at(created)), True))
+    ends = PodEnds(cache)
+    ends.upsert(*ends.decode(msgspec.json.encode(pod())))
+    assert len(ends) == told
 
 
 def test_each_failed_pod_of_a_trainjob_that_has_not_ended_is_told_and_its_end_too() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from trainyard_operator.core.build import plugins
 from trainyard_operator.core.build.info import Settings
 from trainyard_operator.core.decide import quota
 from trainyard_operator.core.model import Cause
+from trainyard_operator.work.queues import Queues as Reader
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 JOBSETS = Settings(queue_holds_jobset=True)
@@ -318,7 +320,35 @@ def test_a_job_of_whose_queues_nothing_may_be_read_waits() -> None:
             await waits(s, nominal="1")
             s.api.refuse_next("GET", "/localqueues", status(403, "Forbidden"))
             await later(s, 10)
-            await later(s, 10)
+            assert await later(s, 10) == 30.0, "the right may be given"
             assert (reads(s), s.conditions()) == (READS[:1], {})
+
+    run(test)
+
+
+def test_queues_that_could_not_be_read_for_a_moment_are_read_again_soon() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await waits(s, nominal="1")
+            s.api.refuse_next("GET", "/localqueues", status(429, "TooManyRequests"))
+            assert await later(s, 10) == 30.0
+            await later(s, 9)
+            assert (reads(s), s.conditions()) == (READS[:1], {}), "an overloaded server has a pause"
+            await later(s, 21)
+            assert s.conditions() == {"Blocked": "QueueTooSmall"}
+
+    run(test)
+
+
+def test_a_caller_that_does_not_wait_for_the_queues_keeps_them_from_nobody() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await waits(s, nominal="1")
+            queues = Reader(s.client, clock=s.clock)
+            reading = asyncio.create_task(queues.all("team", "default"))
+            await asyncio.sleep(0)
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+            assert await queues.all("team", "default") is not None
 
     run(test)

@@ -17,7 +17,7 @@ from trainyard_operator.core.decide.views import trainjob_of
 from trainyard_operator.core.model import TrainJob
 from trainyard_operator.metrics import Metrics
 from trainyard_operator.watch.cache import Cache, Key
-from trainyard_operator.work.reaper import INTERVAL, SOONEST, Reaper
+from trainyard_operator.work.reaper import INTERVAL, REFUSED, SOONEST, Reaper
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 HOUR = 3600.0
@@ -103,6 +103,7 @@ class Scene:
         self.api = api
         self.cache = Cache()
         self.leads = True
+        self.now = NOW
         self.metrics = Metrics()
         self.reaper = Reaper(
             client,
@@ -110,7 +111,7 @@ class Scene:
             Retention(**policy),
             self.metrics,
             working=lambda: self.leads,
-            now=lambda: NOW,
+            now=lambda: self.now,
         )
 
     def add(self, name: str, **parts: Any) -> str:
@@ -161,6 +162,43 @@ def test_a_refusal_hurts_no_other_job() -> None:
             api.refuse_next("DELETE", "/held", status(403, "Forbidden", "no"))
             await s.reaper.step()
             assert (held in api.objects, other in api.objects) == (True, False)
+
+    run(test)
+
+
+def test_what_is_refused_is_not_tried_at_each_look_and_costs_one_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            s = Scene(api, client, after_finished="1h")
+            for name in ("one", "two"):
+                s.add(name, status=ended(2))
+                api.refuse_next("DELETE", f"/{name}", status(403, "Forbidden", "no"))
+            for _ in range(3):
+                assert await s.reaper.step() == INTERVAL
+            assert len(api.writes()) == 2
+            s.now += REFUSED
+            await s.reaper.step()
+            assert len(api.writes()) == 4
+
+    run(test)
+    (message,) = (record.getMessage() for record in caplog.records if record.levelname == "WARNING")
+    assert message.startswith("finished TrainJobs that could not be deleted: 2, such as team/one: ")
+
+
+def test_an_overloaded_api_server_has_as_long_a_pause_as_it_asks_for() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            s = Scene(api, client, after_finished="1h")
+            first, other = s.add("first", status=ended(3)), s.add("other", status=ended(2))
+            api.refuse_next("DELETE", "/first", status(429, "TooManyRequests"), {"Retry-After": "50"})
+            assert await s.reaper.step() == 50.0
+            assert api.writes() == [("DELETE", first)]
+            await s.reaper.step()
+            assert (first in api.objects, other in api.objects) == (True, False), "it holds up no other"
 
     run(test)
 

@@ -127,6 +127,19 @@ def test_what_was_deleted_after_the_list_is_nobodys_delay() -> None:
     run(test)
 
 
+def test_an_api_server_without_the_crd_has_answered() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.api.missing.add("/apis/trainer.kubeflow.org")
+            s.sweep.heard = float("-inf")
+            task = asyncio.create_task(s.sweep.run())
+            await eventually(lambda: s.sweep.heard > float("-inf"))
+            assert not s.sweep.synced
+            task.cancel()
+
+    run(test)
+
+
 def test_it_sweeps_when_told_to() -> None:
     async def test() -> None:
         async with scene() as s:

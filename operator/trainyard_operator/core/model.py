@@ -275,6 +275,8 @@ class Observed:
     """Whether its Workload is known to have been deactivated, and has not been activated since."""
     hopeless: Sequence[Cause] | None = None
     """Why that queue will never admit it, empty if it may; None: not looked at, since few plans need it."""
+    queues_unread: bool = False
+    """Whether somebody has looked at the queues, and they could not be read."""
     attempts: Sequence[Json] = ()
     """How each attempt failed, as far as it was seen (see `attempts`)."""
     runtime_renewed: bool = False

@@ -90,7 +90,8 @@ class Bodies:
         largest.evicted = True
         if largest is newest:
             raise _overloaded()
-        largest.limit.reschedule(asyncio.get_running_loop().time())
+        with contextlib.suppress(RuntimeError):  # its time has just run out by itself
+            largest.limit.reschedule(asyncio.get_running_loop().time())
 
     def _too_large(self) -> RefusedBodyError:
         return RefusedBodyError(413, f"more than {self._most} bytes", "malformed")

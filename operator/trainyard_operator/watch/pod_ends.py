@@ -151,7 +151,7 @@ class PodEnds:
     def upsert(self, key: Key, value: Found) -> None:
         """See `Informed`."""
         of, uid, end = value
-        if not self._cache.is_unfinished(of):
+        if not self._cache.is_unfinished(of) or self._is_earlier(of, uid, end):
             return
         self.failed(of, uid, end)
         by_attempt = self._first.setdefault(of, {})
@@ -162,6 +162,15 @@ class PodEnds:
                 of_others = [noted for noted in by_attempt if noted[0] != uid]
                 del by_attempt[of_others[0] if of_others else sorted(by_attempt)[1]]
             self._cache.wake(of)
+
+    def _is_earlier(self, of: Key, uid: str, end: model.PodEnd) -> bool:
+        """Whether the pod is older than the TrainJob, or than its JobSet: of one that had its name before."""
+        seen = self._cache.jobsets.get(of)
+        if end.born is None or (seen is not None and seen.jobset.uid == uid):
+            return False
+        trainjob = self._cache.trainjobs.get(of)
+        created = [trainjob.created if trainjob else None, seen.jobset.created if seen else None]
+        return any(at is not None and end.born < at for at in created)
 
     def remove(self, key: Key, uid: str, resource_version: str) -> None:
         """See `Informed`: what is known of a pod outlives it."""

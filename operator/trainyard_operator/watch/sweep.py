@@ -17,7 +17,7 @@ from typing import Protocol
 
 import msgspec
 
-from trainyard_kube.client import METADATA_OF_ALL, ApiError, Client, Resource
+from trainyard_kube.client import METADATA_OF_ALL, ApiError, Client, NotFoundError, Resource
 
 from .cache import version
 
@@ -108,6 +108,10 @@ class Sweep:
                 await self.once()
                 wait = self._interval
             except ApiError as error:
+                if isinstance(
+                    error, NotFoundError
+                ):  # an answer: the CRD is not there, and a restart brings none
+                    self.heard = self._clock()
                 logger.info("sweep: %s", error)
                 wait = 2.0 if not self.synced else self._interval / 4
             try:

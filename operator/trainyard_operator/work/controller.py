@@ -276,7 +276,7 @@ class Controller:
         if needs.refused:
             return await self._with_refused(observed, jobset)
         hopeless = await self._queues.hopeless(observed, jobset, self._settings(), self._using)
-        return replace(observed, hopeless=hopeless)
+        return replace(observed, hopeless=hopeless, queues_unread=hopeless is None)
 
     async def _is_current(self, memory: Memory, observed: model.Observed) -> bool:
         """Whether what is known of the TrainJob is recent enough to write to its children.

@@ -48,6 +48,7 @@ class Election:
             stopped=self._with_waiting(stopped),
             allowed=allowed,
             timing=timing,
+            now=client.time.now,
         )
         self._client = client
         self._main: asyncio.AbstractEventLoop | None = None

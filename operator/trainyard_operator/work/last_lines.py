@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -49,6 +50,8 @@ TRIES: Final = 5
 """In a row, if the API server is overloaded or the ConfigMap changes."""
 PATIENCE: Final = 5.0
 """Seconds for one log."""
+TAKEN_OVER: Final = 60.0
+"""Seconds for which a standby keeps what it knows of a TrainJob that has ended: its leader may end too."""
 AT_ONCE: Final = 6
 """Logs of one attempt that are being read."""
 LOG_BYTES: Final = 128 * 1024
@@ -127,7 +130,14 @@ class LastLines:
     """
 
     def __init__(
-        self, client: Client, cache: Cache, events: Events, *, lines: int, leading: Callable[[], bool]
+        self,
+        client: Client,
+        cache: Cache,
+        events: Events,
+        *,
+        lines: int,
+        leading: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.queue: Queue[Key] = Queue()
         self._client = client
@@ -135,7 +145,9 @@ class LastLines:
         self._events = events
         self._lines = lines
         self._leading = leading
+        self._clock = clock
         self._due: dict[Key, _Due] = {}
+        self._over: dict[Key, float] = {}  # when a TrainJob ended that another replica leads, in that order
 
     def __len__(self) -> int:
         return len(self._due)
@@ -147,6 +159,7 @@ class LastLines:
         due = self._due.get(key)
         if due is None or due.jobset != jobset or due.attempt < end.attempt:
             if end.reason not in attempts.NO_FAILURE:
+                self._over.pop(key, None)
                 self._due[key] = _Due(jobset, end.attempt, end, {end.pod})
                 self.queue.add_after(key, PAUSE if end.attempt >= OFTEN else 0.0)
         elif due.attempt == end.attempt and end.pod not in due.seen and len(due.seen) < MOST_ENDS:
@@ -159,16 +172,29 @@ class LastLines:
     def over(self, key: Key) -> None:
         """The TrainJob has ended or is gone: no further pods of it are reported."""
         due = self._due.get(key)
-        # While another replica leads, nobody here works: nothing would ever be done.
-        if due is not None and (due.idle or not self._leading()):
-            del self._due[key]
-            self.queue.discard(key)
+        if due is not None and (due.idle or key not in self._cache.trainjobs):
+            self._drop(key)
+        elif due is not None and not self._leading():
+            # Nobody here works while another replica leads, but this one may be next.
+            self._over.setdefault(key, self._clock())
+        self._drop_old()
+
+    def _drop(self, key: Key) -> None:
+        self._over.pop(key, None)
+        self._due.pop(key, None)
+        self.queue.discard(key)
+
+    def _drop_old(self) -> None:
+        while self._over and self._clock() - self._over[key := next(iter(self._over))] >= TAKEN_OVER:
+            self._drop(key)
 
     async def work(self, key: Key) -> float | None:
         """Look at an attempt once; returns the seconds until the next look.
 
         Raises `RetryError`.
         """
+        self._drop_old()
+        self._over.pop(key, None)
         due, trainjob = self._due.get(key), self._cache.trainjobs.get(key)
         if due is None or trainjob is None or not self._is_its_own(trainjob, due):
             self._due.pop(key, None)
@@ -211,6 +237,10 @@ class LastLines:
         name = last_lines.name_of(trainjob.name)
         path = CONFIGMAPS.path(trainjob.namespace, name)
         live = await self._live(path)
+        if live is not None and last_lines.is_of_earlier(live, trainjob.uid, trainjob.name):
+            due.tries += 1
+            if due.tries < TRIES:
+                return reconcile.COLLECT_SECONDS
         if live is not None and not last_lines.is_of(live, trainjob.uid):
             await self._refused(trainjob, due, f"ConfigMap {name} exists and is not this TrainJob's")
             return None

@@ -13,14 +13,12 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from trainyard_api import names
 from trainyard_kube.client import ApiError, Client, ConflictError, NotFoundError
 from trainyard_kube.resources import LEASES
-
-from ..core.decide.views import time_of
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +93,9 @@ class Elector:
         """One try to take or renew the Lease."""
         self.beat = self._clock()
         if not self._allowed():
-            await self.release()
+            if self.leading:
+                await self._lose()
+                await self._give_back()
             return
         asked_at = self._clock()
         budget = self._timing.renew_deadline
@@ -128,7 +128,14 @@ class Elector:
         """Stop leading, and let another replica take the Lease at once."""
         if not self.leading:
             return
-        await self._lose()
+        try:
+            await self._stopped()  # what is under way may still be written: the Lease is ours until then
+        finally:
+            self.leading = False
+        logger.info("no longer leading")
+        await self._give_back()
+
+    async def _give_back(self) -> None:
         try:
             async with asyncio.timeout(self._timing.retry):
                 lease = await self._client.get(LEASES.path(self._namespace, names.OPERATOR))
@@ -206,6 +213,7 @@ class Upstream:
     """Whether Kubeflow Trainer's controller is alive, by its Lease.
 
     `reason`: why we must not work, while it is alive or that is not known yet; empty: we may work.
+    A Lease that names a holder counts until nobody has renewed it for as long as it lasts.
     """
 
     def __init__(
@@ -215,16 +223,15 @@ class Upstream:
         *,
         interval: float = 5.0,
         clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.reason = "not yet known whether Kubeflow Trainer's controller runs"
         self._client = client
         self._namespace = namespace
         self._interval = interval
         self._clock = clock
-        self._now = now
-        self._renewal: str | None = None
-        self._renewal_at: float | None = None
+        self._record: tuple[str, str] | None = None  # holder and time of the renewal, as last seen
+        self._record_at = 0.0
+        self._is_renewed = False
 
     @property
     def absent(self) -> bool:
@@ -248,30 +255,24 @@ class Upstream:
             if self.reason:
                 self._say(f"could not find out whether Kubeflow Trainer's controller runs: {error}")
             return
-        holder = (lease.get("spec") or {}).get("holderIdentity")
-        if holder and self._alive(lease["spec"]):
-            self._say(
-                f"Kubeflow Trainer's controller is alive: {holder} holds Lease "
-                f"{self._namespace}/{names.TRAINER_LEASE}; scale it down first"
-            )
-        else:
-            self._say("")
+        spec = lease.get("spec") or {}
+        holder = spec.get("holderIdentity")
+        self._say(self._why_not(holder, spec) if holder else "")
 
-    def _alive(self, spec: dict[str, Any]) -> bool:
-        """Alive if it renewed within the duration, by its own clock or as seen from here."""
+    def _why_not(self, holder: str, spec: dict[str, Any]) -> str:
+        """Alive while it renews, as seen from here; what the Lease says is of another machine's clock."""
         lasts = float(spec.get("leaseDurationSeconds") or 15)
-        renewal = str(spec.get("renewTime") or "")
-        if renewal != self._renewal:
+        record = (holder, str(spec.get("renewTime") or ""))
+        if record != self._record:
             # The first look shows a time, not a renewal: only a second, different one proves life.
-            self._renewal_at = self._clock() if self._renewal is not None else None
-            self._renewal = renewal
-        if self._renewal_at is not None and self._clock() - self._renewal_at < lasts:
-            return True
-        try:
-            renewed = time_of(renewal)
-        except ValueError:
-            return False
-        return abs(self._now() - renewed) < timedelta(seconds=lasts)
+            self._is_renewed = self._record is not None
+            self._record, self._record_at = record, self._clock()
+        if self._clock() - self._record_at >= lasts:
+            return ""
+        lease = f"{holder} holds Lease {self._namespace}/{names.TRAINER_LEASE}"
+        if self._is_renewed:
+            return f"Kubeflow Trainer's controller is alive: {lease}; scale it down first"
+        return f"not yet known whether Kubeflow Trainer's controller runs: {lease}; waiting for a renewal"
 
     def _say(self, reason: str) -> None:
         if reason and reason != self.reason:

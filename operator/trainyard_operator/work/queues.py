@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from trainyard_api import capacity, names, quantity
-from trainyard_kube.client import ApiError, Client, Resource
+from trainyard_kube.client import ApiError, Client, Resource, RetriableError
 from trainyard_kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, WORKLOADS
 
 from ..core import model
@@ -98,6 +98,7 @@ class Queues:
         self._lock = asyncio.Lock()
         self._at: float | None = None
         self._read: capacity.Queues | None = None
+        self._again_at = float("-inf")
 
     async def all(self, namespace: str, name: str) -> capacity.Queues | None:
         """All queues of the cluster, read lately, or just now if this LocalQueue is not among them.
@@ -110,12 +111,21 @@ class Queues:
             age = AGE if there or self._read is None else AGE_OF_ABSENCE
             if self._at is not None and self._clock() - self._at < age:
                 return self._read
-            self._at, self._read = self._clock(), None
+            at = self._clock()
+            if at < self._again_at:
+                return None
             try:
-                self._read = await self._all()
+                queues = await self._all()
+            except RetriableError as error:
+                self._again_at = at + max(AGE_OF_ABSENCE, error.retry_after or 0.0)
+                logger.info("Kueue's queues cannot be read now: %s", error)
+                return None
             except (ApiError, msgspec.ValidationError, ValueError) as error:
                 logger.info("Kueue's queues cannot be read: %s", error)
-            return self._read
+                queues = None
+            # Only now: a caller with little time may be cancelled while they are read.
+            self._at, self._read = at, queues
+            return queues
 
     async def _all(self) -> capacity.Queues:
         local = await self._list(LOCAL_QUEUES, _Local)
@@ -136,15 +146,16 @@ class Queues:
 
     async def hopeless(
         self, observed: model.Observed, jobset: model.JobSet, settings: info.Settings, using: Framework
-    ) -> tuple[model.Cause, ...]:
+    ) -> tuple[model.Cause, ...] | None:
         """Why the queue of a JobSet that waits will never admit it, with Kueue's words; empty if it may.
 
+        None if the queues cannot be read.
         Kueue's words are read once, and only of a JobSet that the queue's quota can never hold.
         """
         standing = causes.standing(observed.trainjob, quota.REASONS)
         queues = await self.all(jobset.namespace, jobset.queue)
         if queues is None:
-            return () if standing is None else (standing,)
+            return None
         cause = quota.hopeless(observed, jobset, queues, settings, using)
         if cause is None:
             return ()

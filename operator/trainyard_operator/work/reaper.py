@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from trainyard_api.configuration import Retention
-from trainyard_kube.client import ApiError, Client, ConflictError, NotFoundError
+from trainyard_kube.client import ApiError, Client, ConflictError, NotFoundError, RetriableError
 from trainyard_kube.resources import TRAINJOBS
 
 from ..core import model
@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 INTERVAL: Final = 30.0
 """Seconds between two looks at the latest, when nothing is due earlier."""
 SOONEST: Final = 1.0
+REFUSED: Final = timedelta(minutes=10)
+"""Until one whose deletion was refused is tried again."""
 
 
 class Reaper:
@@ -48,6 +50,8 @@ class Reaper:
         self._metrics = metrics
         self._working = working
         self._now = now
+        self._again_at: dict[str, datetime] = {}
+        """When those whose deletion was refused are tried again, by uid."""
 
     async def run(self) -> None:
         """Look again and again until cancelled."""
@@ -59,12 +63,31 @@ class Reaper:
         """Delete what is due; returns the seconds until the next look."""
         if not self._working():
             return SOONEST
-        decision = retention.decide(list(self._cache.trainjobs.values()), self._policy, self._now())
+        now = self._now()
+        decision = retention.decide(list(self._cache.trainjobs.values()), self._policy, now)
+        due = {job.uid for job in decision.delete}
+        self._again_at = {uid: at for uid, at in self._again_at.items() if uid in due}
+        refused: list[str] = []
+        pause = min(INTERVAL, decision.next_in or INTERVAL)
         for job in decision.delete:
             if not self._working():
                 break
-            await self._delete(job)
-        return max(SOONEST, min(INTERVAL, decision.next_in or INTERVAL))
+            if self._again_at.get(job.uid, now) > now:
+                continue
+            try:
+                await self._delete(job)
+            except ApiError as error:
+                self._again_at[job.uid] = now + REFUSED
+                refused.append(f"{Key.of(job)}: {error}")
+                if isinstance(error, RetriableError):  # the next ones would most often be refused as well
+                    pause = max(INTERVAL, error.retry_after or 0.0)
+                    break
+        if refused:
+            # One line: without the right to delete, there are as many as have finished.
+            logger.warning(
+                "finished TrainJobs that could not be deleted: %d, such as %s", len(refused), refused[0]
+            )
+        return max(SOONEST, pause)
 
     async def _delete(self, job: model.TrainJob) -> None:
         key = Key(job.namespace, job.name)
@@ -76,8 +99,5 @@ class Reaper:
             )
         except (NotFoundError, ConflictError):
             return  # gone, changed, or recreated: the next look sees the current state
-        except ApiError as error:
-            logger.warning("%s could not be deleted: %s", key, error)
-            return
         self._metrics.retired.inc()
         logger.info("%s deleted: it was retained for long enough after it finished", key)

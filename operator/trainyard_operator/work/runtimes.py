@@ -233,8 +233,9 @@ class Collector:
     and of every replica's memory.
 
     Since when nothing names a revision is noted on the revision itself, so
-    that the day does not restart with each leader. `now` is the API server's
-    time, `clock` the one by which `Cache.revisions_used` is kept.
+    that the day does not restart with each leader. `working` says whether this
+    replica may write, and is checked before each write. `now` is the API
+    server's time, `clock` the one by which `Cache.revisions_used` is kept.
     """
 
     def __init__(
@@ -243,12 +244,14 @@ class Collector:
         cache: Cache,
         *,
         namespace: str,
+        working: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._client = client
         self._cache = cache
         self._namespace = namespace
+        self._working = working
         self._clock = clock
         self._now = now
         self._noted: dict[str, datetime | None] = {}
@@ -262,13 +265,12 @@ class Collector:
         used = self._cache.revisions_used
         for name in [name for name, at in used.items() if self._clock() - at >= UNREFERENCED]:
             del used[name]
-        named = {
-            seen.jobset.annotations.get(names.RUNTIME_REVISION_ANNOTATION)
-            for seen in self._cache.jobsets.values()
-        }
+        named = self._named()
         surplus = self._surplus(named)
         deleted = 0
         for revision in list(self._cache.revisions.values()):
+            if not self._working():
+                break
             noted = _moment(revision.unreferenced_since) or self._noted.get(revision.name)
             if revision.name in surplus and not self._in_use(revision):
                 deleted += await self._delete(revision)
@@ -281,6 +283,13 @@ class Collector:
             elif (self._now() - max(noted, revision.created)).total_seconds() >= UNREFERENCED:
                 deleted += await self._delete(revision)
         return deleted
+
+    def _named(self) -> set[str | None]:
+        """The names of the revisions that JobSets name now."""
+        return {
+            seen.jobset.annotations.get(names.RUNTIME_REVISION_ANNOTATION)
+            for seen in self._cache.jobsets.values()
+        }
 
     def _surplus(self, named: Container[str | None]) -> set[str]:
         """The names of the revisions that no JobSet names and that are not among the newest `KEPT`."""
@@ -329,6 +338,8 @@ class Collector:
         self._cache.revisions.answered(revision.name, revision_of(live))
 
     async def _delete(self, revision: Revision) -> int:
+        if revision.name in self._named():  # since the round began
+            return 0
         try:
             await self._client.delete(
                 REVISIONS.path(self._namespace, revision.name),

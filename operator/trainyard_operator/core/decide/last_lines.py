@@ -203,8 +203,18 @@ def manifest(trainjob: TrainJob, kept: Kept) -> dict[str, Any]:
 
 def is_of(config_map: Json, trainjob_uid: str) -> bool:
     """Whether the ConfigMap is owned by this very TrainJob; anybody may have made one of that name."""
+    return [owner.get("uid") for owner in _controllers(config_map)] == [trainjob_uid]
+
+
+def is_of_earlier(config_map: Json, trainjob_uid: str, name: str) -> bool:
+    """Whether it is owned by an earlier TrainJob of this name, with which it is removed."""
+    owners = [(owner.get("kind"), owner.get("name")) for owner in _controllers(config_map)]
+    return owners == [(names.TRAINJOB, name)] and not is_of(config_map, trainjob_uid)
+
+
+def _controllers(config_map: Json) -> list[Json]:
     owners: Sequence[Json] = config_map["metadata"].get("ownerReferences") or ()
-    return [owner.get("uid") for owner in owners if owner.get("controller")] == [trainjob_uid]
+    return [owner for owner in owners if owner.get("controller")]
 
 
 def read(config_map: Json) -> Kept | None:

@@ -53,7 +53,7 @@ from ..status import attempts, conditions, display_state, pod_readiness
 from . import causes, child_annotations, job_recreation, queueing, quota, refusals, revisions, same_failure
 
 _QUEUE_SECONDS: Final = 600.0
-"""Nobody tells when the quota of a queue is lowered, or could be read again."""
+"""Nobody tells when the quota of a queue is lowered."""
 RETRY_SECONDS: Final = 30.0
 """How long until a blocked TrainJob is tried again."""
 COLLECT_SECONDS: Final = 3.0
@@ -422,6 +422,8 @@ def _waiting_step(observed: Observed) -> _Step:
     standing = causes.standing(observed.trainjob, quota.REASONS)
     if standing is None and observed.waited < queueing.PATIENCE:
         return _Step(wait=queueing.PATIENCE - observed.waited)
+    if observed.queues_unread:
+        return _Step(blocked=standing, wait=RETRY_SECONDS)
     if observed.hopeless is None:
         return _Step(needs=Needs(hopeless=True))
     return _Step(blocked=next(iter(observed.hopeless), None), wait=_QUEUE_SECONDS)

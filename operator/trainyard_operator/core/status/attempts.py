@@ -50,6 +50,7 @@ def of(job: TrainJob, jobset: JobSet | None = None) -> tuple[Json, ...]:
     if not noted:
         return ()
     since = None if jobset is None else jobset.created
+    # A pod of a JobSet, and so its failure, is no older than the JobSet: see `noted`.
     return tuple(attempt for attempt in counted(noted) if since is None or _failed_at(attempt) >= since)
 
 
@@ -142,7 +143,11 @@ _KINDS: Final = {True: ("Warning", Reason.ATTEMPT_FAILED), False: ("Normal", Rea
 
 
 def noted(end: PodEnd) -> Json:
-    """An attempt as the status keeps it, of the pod that failed first in it."""
+    """An attempt as the status keeps it, of the pod that failed first in it.
+
+    It failed no earlier than its pod was created: a node's clock may be behind the API server's.
+    """
+    at = end.at if end.born is None else max(end.at, end.born)
     attempt: dict[str, Any] = {
         "attempt": end.attempt + 1,
         "job": end.job,
@@ -152,7 +157,7 @@ def noted(end: PodEnd) -> Json:
         "container": end.container,
         "exitCode": end.exit_code,
         "reason": end.reason,
-        "failedAt": end.at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        "failedAt": at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
     }
     if end.rank is not None:
         attempt["rank"] = end.rank
