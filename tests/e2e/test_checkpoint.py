@@ -79,7 +79,10 @@ def test_a_failure_that_comes_twice_is_not_tried_a_third_time_and_loses_no_check
     assert "no such column" in failed["message"]
     eventually("its pods are gone", lambda: not platform.pods("alike"))
     assert restarts(platform, "alike") == (2, 2)
-    assert (platform.get("jobset", "alike") or {})["spec"]["suspend"] is True
+    eventually(
+        "its JobSet is suspended, which is written after the status",
+        lambda: (platform.get("jobset", "alike") or {})["spec"]["suspend"],
+    )
     assert platform.get("pvc", "checkpoints-alike") is not None
 
 
