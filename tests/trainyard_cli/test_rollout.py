@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.selection import long_unless
 from tests.support.answers import answered
 from trainyard_api.places import SHIPPED
 from trainyard_cli.cluster import (
@@ -899,7 +900,7 @@ def begun(folder: Path, *options: str, preview: str, stop: str = "pass") -> subp
     )
 
 
-@pytest.mark.parametrize("options", [(), ("--verbose",)], ids=["by its events", "by its own output"])
+@pytest.mark.parametrize("options", long_unless(lambda options: not options, [(), ("--verbose",)]))
 def test_who_ends_it_has_pulumi_end_what_it_has_begun(
     stack: Path, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
@@ -911,7 +912,13 @@ def test_who_ends_it_has_pulumi_end_what_it_has_begun(
         assert process.wait() == 3
 
 
-@pytest.mark.parametrize("numbers", [["TERM", "TERM"], ["INT", "INT"], ["INT", "TERM"], ["HUP", "TERM"]])
+@pytest.mark.parametrize(
+    "numbers",
+    long_unless(
+        lambda numbers: numbers == ["INT", "TERM"],
+        [["TERM", "TERM"], ["INT", "INT"], ["INT", "TERM"], ["HUP", "TERM"]],
+    ),
+)
 def test_who_ends_its_group_and_ends_it_once_more_has_pulumi_end_what_it_has_begun(
     stack: Path, tmp_path: Path, numbers: Sequence[str]
 ) -> None:
@@ -925,6 +932,7 @@ def test_who_ends_its_group_and_ends_it_once_more_has_pulumi_end_what_it_has_beg
         assert process.wait() == 3
 
 
+@pytest.mark.long
 def test_under_nohup_a_terminal_that_closes_does_not_end_it(stack: Path, tmp_path: Path) -> None:
     ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -941,6 +949,7 @@ def test_under_nohup_a_terminal_that_closes_does_not_end_it(stack: Path, tmp_pat
         assert process.stderr.read() == "cancelled\n"
 
 
+@pytest.mark.long
 def test_a_second_ctrl_c_ends_what_pulumi_has_begun(stack: Path, tmp_path: Path) -> None:
     with begun(tmp_path, preview="pass", stop="time.sleep(3600)") as process:
         assert process.stderr is not None
@@ -952,7 +961,7 @@ def test_a_second_ctrl_c_ends_what_pulumi_has_begun(stack: Path, tmp_path: Path)
         assert process.wait() == 4
 
 
-@pytest.mark.parametrize("options", [(), ("--verbose",)], ids=["by its events", "by its own output"])
+@pytest.mark.parametrize("options", long_unless(lambda options: not options, [(), ("--verbose",)]))
 def test_whose_output_has_lost_its_reader_has_pulumi_end_what_it_has_begun(
     stack: Path, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
