@@ -59,6 +59,8 @@ class Replica:
 
     def start(self):
         """Start it, whether or not it was ever killed for good."""
+        if self._thread is not None:
+            self._thread.join()  # or there would be two that start it again and again
         self._stopping = False
         self._thread = threading.Thread(target=self._keep, name=self.name, daemon=True)
         self._thread.start()
