@@ -847,7 +847,7 @@ def test_requirements_of_the_folder_are_installed_before_the_command(run: Answer
         (
             "none.txt",
             "FOLDER/none.txt: is not among the files that travel: name a file with requirements that is "
-            "there and that git does not ignore",
+            "there, that git does not ignore and that is no link out of the folder",
         ),
         ("../other.txt", "../other.txt: is not in the folder that travels, FOLDER"),
         ("a\tb", "--requirements: must be the path of a file, such as requirements.txt"),
@@ -865,6 +865,27 @@ def test_requirements_that_do_not_travel_are_told(
         2,
         "",
         "the requirements r.txt travel with the folder: leave out --no-workspace\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("requirements.txt", "holds what looks like a key or a token"),
+        ("credentials.txt", "has the name of a file with secrets"),
+    ],
+)
+@pytest.mark.parametrize("option", [{"yes": True}, {"dry_run": True}, {"ask": lambda _: False}])
+def test_requirements_that_look_like_a_secret_are_told_so(
+    run: Answer, folder: Path, name: str, reason: str, option: dict[str, Any]
+) -> None:
+    index = f"--extra-index-url https://x:glpat-{20 * 'a'}@pip.example.com/simple\neinops\n"
+    (folder / name).write_text(index if name == "requirements.txt" else "einops\n")
+    assert run(Cluster(), "python", "-m", "timm", requirements=name, workspace=".", **option) == (
+        2,
+        "",
+        f"{folder / name}: {reason}, so it does not travel: name a file with requirements that looks like no "
+        "secret; an index that needs a password can be in a Secret: --secret NAME:PIP_EXTRA_INDEX_URL\n",
     )
 
 
