@@ -742,6 +742,25 @@ def test_a_folder_that_no_secret_has_room_for_travels_over_a_claim(run: Answer, 
     )
 
 
+class RefusesCarriers(Cluster):
+    """Where admission refuses what brings a folder."""
+
+    async def _post(self, request: web.Request, body: Any) -> web.Response:
+        if body["metadata"]["name"].endswith("-folder"):
+            return web.json_response(status(403, "Forbidden", "request a GPU"), status=403)
+        return await super()._post(request, body)
+
+
+def test_what_admission_says_to_the_carrier_of_a_folder_is_in_the_plan(run: Answer, folder: Path) -> None:
+    (folder / "train.py").write_text("")
+    (folder / "model").write_bytes(os.urandom(800 * 1024))
+    api = RefusesCarriers()
+    api.put(f"{CLAIMS}/results", {})
+    code, out, err = run(api, *WORDS, yes=True, **{"workspace-volume": "results"})
+    refused = "  admission  refuses it: TrainJob train-x7k2f-folder, which brings the folder: request a GPU\n"
+    assert (code, err, out.endswith(refused), api.sent) == (1, "", True, {})
+
+
 def test_a_dry_run_prints_the_secret_too(run: Answer, folder: Path) -> None:
     (folder / "train.py").write_text("")
     api = Cluster()

@@ -125,6 +125,8 @@ async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Dr
         carries = carrier(plain, runtime.manifest, request.packed.claim, CARRIER.command(1))
     refusal = await _refusal(client, manifest)
     warnings = tuple(dict.fromkeys(warnings))
+    if carries is not None and not refusal and (why := await _refusal(client, carries)):
+        refusal = f"TrainJob {carries['metadata']['name']}, which brings the folder: {why}"
     queue, last = await asyncio.gather(
         _queue(client, manifest, runtime.manifest), _last(client, namespace, request.folder, copied)
     )
