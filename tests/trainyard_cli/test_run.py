@@ -731,8 +731,15 @@ def test_a_folder_that_no_secret_has_room_for_travels_over_a_claim(run: Answer, 
     assert (code, job["metadata"]["annotations"]["trainyard.dev/workspace-volume"]) == (0, "results")
     assert job["spec"]["trainer"]["command"] == WRAPPED
     assert "             it travels over PersistentVolumeClaim results\n" in err
+    not_there = (
+        "The folder may not be on PersistentVolumeClaim results yet, and without it the TrainJob fails: "
+        "`trainyard run` without --dry-run brings it there first\n"
+    )
+    assert err.endswith(not_there)
+    assert run(api, *WORDS, **{**volume, "form": Form.TEXT})[2] == ""
     (folder / "model").unlink()
     code, out, err = run(api, *WORDS, **volume)
+    assert not_there not in err
     assert [document["kind"] for document in yaml.safe_load_all(out)] == ["TrainJob", "Secret"]
     (folder / "model").write_bytes(os.urandom(800 * 1024))
     assert run(api, *WORDS, yes=True, **{"workspace-volume": "result"}) == (
