@@ -806,6 +806,36 @@ def test_a_copy_takes_the_folder_of_its_model_along(run: Answer, folder: Path) -
     assert (spec["trainer"], "runtimePatches" in spec) == ({"command": ["torchrun", "train.py"]}, False)
 
 
+def test_a_copy_is_the_last_job_of_the_folder_that_it_is_sent_from_and_not_of_that_of_its_model(
+    run: Answer, folder: Path
+) -> None:
+    (folder / "train.py").write_text("1\n")
+    api = Cluster()
+    colleagues: dict[str, Any] = {
+        "metadata": {"labels": {"trainyard.dev/folder": "resnet-1a2b3c4d", "team": "vision"}},
+        "spec": {
+            "runtimeRef": {"name": "torch-distributed"},
+            "trainer": {"command": ["torchrun", "train.py"]},
+        },
+    }
+    api.put(f"{JOBS}/colleagues", colleagues)
+    run(api, *WORDS, yes=True, name="mine")
+    for copied, name, workspace in (
+        ("colleagues", "taken", None),
+        ("colleagues", "with-my-folder", "."),
+        ("mine", "again", None),
+    ):
+        assert run(api, copied=copied, yes=True, name=name, workspace=workspace)[0] == 0
+    own = {"trainyard.dev/folder": run_settings.label(folder)}
+    assert {path.rpartition("/")[2]: body["metadata"].get("labels") for path, body in api.sent.items()} == {
+        "colleagues": colleagues["metadata"]["labels"],
+        "mine": own,
+        "taken": {"team": "vision"},
+        "with-my-folder": {"team": "vision"} | own,
+        "again": own,
+    }
+
+
 def test_a_job_with_a_shell_waits_with_the_folder(run: Answer, folder: Path) -> None:
     (folder / "notes").write_text("1\n")
     (folder / "trainyard.yaml").write_text("memory: 2Gi\ncommand: [python, train.py]\n")

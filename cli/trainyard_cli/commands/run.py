@@ -110,7 +110,7 @@ def run(
             namespace=namespace or credentials.namespace,
             settings=chosen,
             suffix=_suffix,
-            folder="" if copied else run_settings.label(folder),
+            folder=run_settings.label(folder),
             copied=copied,
             packed=packed,
             remarks=remarks,
