@@ -898,6 +898,32 @@ def test_requirements_of_the_folder_are_installed_before_the_command(run: Answer
 
 
 @pytest.mark.parametrize(
+    ("text", "counted"),
+    [
+        ("--index-url https://pip.example.com/simple\neinops\n", "the 1 requirements of r.txt"),
+        (
+            "-c constraints.txt\n--pre\n-e ./own\n--editable ./other\ntimm # fast\n",
+            "the 3 requirements of r.txt",
+        ),
+        (
+            "einops==0.8 \\\n    --hash=sha256:a \\\r\n    --hash=sha256:b\ntimm\n",
+            "the 2 requirements of r.txt",
+        ),
+        ("  # einops \\\ntimm", "the 1 requirements of r.txt"),
+        ("", "the 0 requirements of r.txt"),
+        ("-r base.txt\ntimm\n", "the requirements of r.txt and of the files that it names"),
+        ("--requirement=base.txt\n", "the requirements of r.txt and of the files that it names"),
+    ],
+)
+def test_requirements_are_counted_as_pip_reads_them(
+    run: Answer, folder: Path, text: str, counted: str
+) -> None:
+    (folder / "r.txt").write_bytes(text.encode())
+    _, out, _ = run(Cluster(), "python", "-m", "timm", dry_run=True, requirements="r.txt")
+    assert f"             each node installs {counted} with pip before the command starts" in out
+
+
+@pytest.mark.parametrize(
     ("requirements", "sentence"),
     [
         (

@@ -108,9 +108,20 @@ def _sentences(folder: Path, workspace: Workspace, left: list[Suspect], reason: 
 def _costs(folder: Path, requirements: str) -> Iterator[str]:
     """What it costs to install requirements at each start."""
     if requirements:
-        lines = (folder / requirements).read_text(encoding="utf-8", errors="replace").splitlines()
-        count = sum(1 for line in lines if line.strip() and not line.strip().startswith("#"))
+        text = (folder / requirements).read_text(encoding="utf-8", errors="replace")
         yield (
-            f"each node installs the {count} requirements of {clean(requirements)} with pip before the "
-            "command starts, and again after a restart; an image that has them starts sooner"
+            f"each node installs {_counted(text, clean(requirements))} with pip before the command "
+            "starts, and again after a restart; an image that has them starts sooner"
         )
+
+
+def _counted(text: str, file: str) -> str:
+    """The requirements of a file, and how many they are as pip reads it."""
+    lines = ("" if line.lstrip().startswith("#") else line for line in text.splitlines())
+    # A line that ends with a backslash continues, such as with hashes.
+    words = [line.split() for line in "\n".join(lines).replace("\\\n", " ").split("\n")]
+    firsts = [line[0] for line in words if line]
+    if any(first.startswith(("-r", "--requirement")) for first in firsts):
+        return f"the requirements of {file} and of the files that it names"
+    count = sum(1 for first in firsts if not first.startswith("-") or first.startswith(("-e", "--editable")))
+    return f"the {count} requirements of {file}"
