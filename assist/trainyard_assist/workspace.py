@@ -327,6 +327,11 @@ def _command(manifest: Json, runtime: Json) -> Sequence[str]:
     command = json_reader.texts(trainer.get("command"), _TRAINER.child("command"))
     if command:
         return command
+    if trainer.get("command") is not None:
+        raise WorkspaceError(
+            "the TrainJob's command is empty, so the image's own starts, which is not known here: give a "
+            "command"
+        )
     for job in _replicated_jobs(manifest, runtime):
         labels = (job["template"].get("metadata") or {}).get("labels") or {}
         if labels.get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER and _container(job).get("command"):

@@ -260,6 +260,14 @@ def without_container():
             id="nobody names a command",
         ),
         pytest.param(
+            job(command=[]),
+            of_name("trl-sft"),
+            PACKED,
+            "the TrainJob's command is empty, so the image's own starts, which is not known here: give a "
+            "command",
+            id="a command that takes the runtime's away",
+        ),
+        pytest.param(
             job(command=["tune", "run"]),
             live(),
             PACKED,
