@@ -61,6 +61,7 @@ class Reason(StrEnum):
     OOM_KILLED = "OOMKilled"
     CONTAINER_EXITED = "ContainerExited"
     INITIALIZER_RETRIES = "InitializerRetries"
+    CACHE_WAITS = "CacheWaits"
     RANK_MISSING = "RankMissing"
     RANK_LEFT = "RankLeft"
     DEADLINE_EXCEEDED = "DeadlineExceeded"

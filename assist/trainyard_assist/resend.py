@@ -88,9 +88,11 @@ def refusal(trainjob: Json, name: str | None = None) -> str:
 def unmarked(entries: Mapping[str, str]) -> dict[str, str]:
     """Labels or annotations of a copy: without those by which a tool knows the objects that it manages.
 
-    Such a tool would delete the copy, since its source does not contain it.
+    Such a tool would delete the copy, since its source does not contain it. `trainyard run` would take it for
+    the last job of the folder that the first one was sent from, whoever has sent the copy.
     """
-    return {key: text for key, text in entries.items() if key not in _OF_TOOLS and not key.startswith(_TOOLS)}
+    marks = _OF_TOOLS | {names.FOLDER_LABEL}
+    return {key: text for key, text in entries.items() if key not in marks and not key.startswith(_TOOLS)}
 
 
 def mounted(trainjob: Json) -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ with pip. Pure; writes nothing.
 from __future__ import annotations
 
 import base64
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -33,6 +34,10 @@ ON_VOLUME: Final = "trainyard-workspaces"
 _CARRIER: Final = {"cpu": "500m", "memory": "256Mi"}
 """What a carrier has: it writes a file."""
 _CARRIER_SUFFIX: Final = "-folder"
+_LONGEST_CARRIER: Final = 33
+"""Characters of its name: a runtime with a `dataset-initializer` has room for no more."""
+_MARK: Final = 6
+"""Characters of a digest that tell a name that is cut from others."""
 _FOLDER_VOLUME: Final = "trainyard-workspace"
 _PACKED_VOLUME: Final = "trainyard-packed"
 
@@ -139,7 +144,7 @@ def carrier(manifest: Json, runtime: Json, claim: str, command: Sequence[str]) -
         started: Manifest = {
             **plain,
             "metadata": {
-                "name": f"{metadata['name']}{_CARRIER_SUFFIX}",
+                "name": _carrier_name(metadata["name"]),
                 "namespace": metadata["namespace"],
                 **({"labels": labels} if labels else {}),
             },
@@ -159,6 +164,14 @@ def carrier(manifest: Json, runtime: Json, claim: str, command: Sequence[str]) -
         return {**started, "spec": {**started["spec"], "runtimePatches": patches}}
     except InvalidFieldError as error:
         raise WorkspaceError(clean(str(error))) from error
+
+
+def _carrier_name(name: str) -> str:
+    """That of the carrier of a TrainJob: a long name is cut, and a digest tells it from others."""
+    if len(name) + len(_CARRIER_SUFFIX) > _LONGEST_CARRIER:
+        mark = f"-{hashlib.sha256(name.encode()).hexdigest()[:_MARK]}{_CARRIER_SUFFIX}"
+        return name[: _LONGEST_CARRIER - len(mark)] + mark
+    return name + _CARRIER_SUFFIX
 
 
 def without_workspace(manifest: Json) -> Manifest:
@@ -314,6 +327,11 @@ def _command(manifest: Json, runtime: Json) -> Sequence[str]:
     command = json_reader.texts(trainer.get("command"), _TRAINER.child("command"))
     if command:
         return command
+    if trainer.get("command") is not None:
+        raise WorkspaceError(
+            "the TrainJob's command is empty, so the image's own starts, which is not known here: give a "
+            "command"
+        )
     for job in _replicated_jobs(manifest, runtime):
         labels = (job["template"].get("metadata") or {}).get("labels") or {}
         if labels.get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER and _container(job).get("command"):

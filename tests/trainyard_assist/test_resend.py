@@ -145,6 +145,15 @@ def test_a_copy_is_not_taken_for_an_object_of_the_tool_that_manages_the_first() 
     }
 
 
+def test_a_copy_is_not_taken_for_the_last_job_of_the_folder_of_the_first() -> None:
+    labels = {QUEUE: "default", "trainyard.dev/folder": "resnet-1a2b3c4d"}
+    trainjob = stored(written(metadata={"labels": labels}))
+    assert resend.manifest(trainjob) == written(metadata={"labels": labels})
+    assert resend.manifest(trainjob, "again") == written(
+        metadata={"name": "again", "labels": {QUEUE: "default"}}
+    )
+
+
 def test_a_name_that_the_api_server_has_made_stays() -> None:
     generated = stored(written(metadata={"generateName": "hel"}))
     assert resend.manifest(generated) == written()

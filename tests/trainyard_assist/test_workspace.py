@@ -260,6 +260,14 @@ def without_container():
             id="nobody names a command",
         ),
         pytest.param(
+            job(command=[]),
+            of_name("trl-sft"),
+            PACKED,
+            "the TrainJob's command is empty, so the image's own starts, which is not known here: give a "
+            "command",
+            id="a command that takes the runtime's away",
+        ),
+        pytest.param(
             job(command=["tune", "run"]),
             live(),
             PACKED,
@@ -386,6 +394,21 @@ def test_a_carrier_is_one_small_node_of_the_same_runtime_with_the_claim() -> Non
     core = offline.trainjob_of(carrier, "team")
     assert validation.validate(core, None, revisions.live(its_runtime)).errors == ()
     assert cluster.answer(carrier, None, "ada", date(2026, 11, 21), DEFAULT).refusals == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "carrier"),
+    [
+        ("a" * 26, "a" * 26 + "-folder"),
+        ("a" * 27, "aaaaaaaaaaaaaaaaaaa-cc0616-folder"),
+        ("a" * 44 + "-seed-1", "aaaaaaaaaaaaaaaaaaa-4a183f-folder"),
+        ("a" * 44 + "-seed-2", "aaaaaaaaaaaaaaaaaaa-4e316f-folder"),
+    ],
+)
+def test_the_name_of_a_carrier_fits_where_that_of_its_trainjob_does(name: str, carrier: str) -> None:
+    plain = job()
+    plain["metadata"]["name"] = name
+    assert workspace.carrier(plain, live(), "results", ("sh", "-c", "sleep 1"))["metadata"]["name"] == carrier
 
 
 # --- what the pods do -----------------------------------------------------------

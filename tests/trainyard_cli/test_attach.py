@@ -499,6 +499,26 @@ def test_a_pipe_that_closes_is_told_like_ctrl_c() -> None:
     )
 
 
+def test_a_job_with_too_many_pods_continues_and_the_way_to_follow_a_rank_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logs, "MOST", 1)
+    api = PodLogs(2)
+
+    async def answer() -> None:
+        async with api.serving() as url:
+            credentials = Credentials(server=url, tls=None, namespace="team")
+            await asyncio.to_thread(command.attach, credentials, None, "tj", again=["--context", "lab"])
+
+    with pytest.raises(UserError) as refused:
+        run_test(answer)
+    assert str(refused.value) == (
+        "TrainJob tj has more than 1 pods, too many to read: say which with --rank\n"
+        "TrainJob team/tj is Running, and continues. "
+        "To come back: trainyard attach tj --rank 0 --context lab"
+    )
+
+
 # --- the command --------------------------------------------------------------------
 
 

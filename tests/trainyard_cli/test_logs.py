@@ -411,6 +411,37 @@ def test_a_job_that_waits_is_followed_once_it_has_pods(monkeypatch: pytest.Monke
     )
 
 
+@pytest.mark.parametrize("there", [0, 1, 3])
+def test_more_pods_than_logs_can_be_read_are_refused_whenever_they_come(
+    monkeypatch: pytest.MonkeyPatch, there: int
+) -> None:
+    monkeypatch.setattr(cluster, "MOST", 2)
+    api = Script(*(stamped(1, "a") for _ in range(there)))
+
+    def others() -> None:
+        for index in range(there, 3):
+            api.node(index, [stamped(1, "a")])
+
+    api.scenes = [nothing, nothing, others]
+    with pytest.raises(UserError) as refused:
+        printed(api, monkeypatch, follow=True)
+    assert str(refused.value) == "TrainJob tj has more than 2 pods, too many to read: say which with --rank"
+
+
+def test_a_pod_that_takes_the_place_of_another_is_not_one_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "MOST", 2)
+    api = Script(stamped(1, "a"), stamped(1, "b"))
+    api.scenes = [
+        nothing,
+        nothing,
+        lambda: api.node(0, [stamped(2, "c")], pod="y"),
+        nothing,
+        lambda: end(api),
+    ]
+    _, out, _ = printed(api, monkeypatch, follow=True)
+    assert sorted(out.splitlines()) == ["0 | a", "0 | c", "1 | b"]
+
+
 def test_a_job_that_is_deleted_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     api = Script(stamped(1, "a"))
 

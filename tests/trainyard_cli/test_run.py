@@ -731,8 +731,15 @@ def test_a_folder_that_no_secret_has_room_for_travels_over_a_claim(run: Answer, 
     assert (code, job["metadata"]["annotations"]["trainyard.dev/workspace-volume"]) == (0, "results")
     assert job["spec"]["trainer"]["command"] == WRAPPED
     assert "             it travels over PersistentVolumeClaim results\n" in err
+    not_there = (
+        "The folder may not be on PersistentVolumeClaim results yet, and without it the TrainJob fails: "
+        "`trainyard run` without --dry-run brings it there first\n"
+    )
+    assert err.endswith(not_there)
+    assert run(api, *WORDS, **{**volume, "form": Form.TEXT})[2] == ""
     (folder / "model").unlink()
     code, out, err = run(api, *WORDS, **volume)
+    assert not_there not in err
     assert [document["kind"] for document in yaml.safe_load_all(out)] == ["TrainJob", "Secret"]
     (folder / "model").write_bytes(os.urandom(800 * 1024))
     assert run(api, *WORDS, yes=True, **{"workspace-volume": "result"}) == (
@@ -740,6 +747,25 @@ def test_a_folder_that_no_secret_has_room_for_travels_over_a_claim(run: Answer, 
         "",
         "namespace team has no PersistentVolumeClaim result; did you mean results?: make it first\n",
     )
+
+
+class RefusesCarriers(Cluster):
+    """Where admission refuses what brings a folder."""
+
+    async def _post(self, request: web.Request, body: Any) -> web.Response:
+        if body["metadata"]["name"].endswith("-folder"):
+            return web.json_response(status(403, "Forbidden", "request a GPU"), status=403)
+        return await super()._post(request, body)
+
+
+def test_what_admission_says_to_the_carrier_of_a_folder_is_in_the_plan(run: Answer, folder: Path) -> None:
+    (folder / "train.py").write_text("")
+    (folder / "model").write_bytes(os.urandom(800 * 1024))
+    api = RefusesCarriers()
+    api.put(f"{CLAIMS}/results", {})
+    code, out, err = run(api, *WORDS, yes=True, **{"workspace-volume": "results"})
+    refused = "  admission  refuses it: TrainJob train-x7k2f-folder, which brings the folder: request a GPU\n"
+    assert (code, err, out.endswith(refused), api.sent) == (1, "", True, {})
 
 
 def test_a_dry_run_prints_the_secret_too(run: Answer, folder: Path) -> None:
@@ -778,6 +804,36 @@ def test_a_copy_takes_the_folder_of_its_model_along(run: Answer, folder: Path) -
     assert run(api, copied="model", yes=True, name="bare", workspace="")[0] == 0
     spec = api.objects[f"{JOBS}/bare"]["spec"]
     assert (spec["trainer"], "runtimePatches" in spec) == ({"command": ["torchrun", "train.py"]}, False)
+
+
+def test_a_copy_is_the_last_job_of_the_folder_that_it_is_sent_from_and_not_of_that_of_its_model(
+    run: Answer, folder: Path
+) -> None:
+    (folder / "train.py").write_text("1\n")
+    api = Cluster()
+    colleagues: dict[str, Any] = {
+        "metadata": {"labels": {"trainyard.dev/folder": "resnet-1a2b3c4d", "team": "vision"}},
+        "spec": {
+            "runtimeRef": {"name": "torch-distributed"},
+            "trainer": {"command": ["torchrun", "train.py"]},
+        },
+    }
+    api.put(f"{JOBS}/colleagues", colleagues)
+    run(api, *WORDS, yes=True, name="mine")
+    for copied, name, workspace in (
+        ("colleagues", "taken", None),
+        ("colleagues", "with-my-folder", "."),
+        ("mine", "again", None),
+    ):
+        assert run(api, copied=copied, yes=True, name=name, workspace=workspace)[0] == 0
+    own = {"trainyard.dev/folder": run_settings.label(folder)}
+    assert {path.rpartition("/")[2]: body["metadata"].get("labels") for path, body in api.sent.items()} == {
+        "colleagues": colleagues["metadata"]["labels"],
+        "mine": own,
+        "taken": {"team": "vision"},
+        "with-my-folder": {"team": "vision"} | own,
+        "again": own,
+    }
 
 
 def test_a_job_with_a_shell_waits_with_the_folder(run: Answer, folder: Path) -> None:
@@ -842,12 +898,38 @@ def test_requirements_of_the_folder_are_installed_before_the_command(run: Answer
 
 
 @pytest.mark.parametrize(
+    ("text", "counted"),
+    [
+        ("--index-url https://pip.example.com/simple\neinops\n", "the 1 requirements of r.txt"),
+        (
+            "-c constraints.txt\n--pre\n-e ./own\n--editable ./other\ntimm # fast\n",
+            "the 3 requirements of r.txt",
+        ),
+        (
+            "einops==0.8 \\\n    --hash=sha256:a \\\r\n    --hash=sha256:b\ntimm\n",
+            "the 2 requirements of r.txt",
+        ),
+        ("  # einops \\\ntimm", "the 1 requirements of r.txt"),
+        ("", "the 0 requirements of r.txt"),
+        ("-r base.txt\ntimm\n", "the requirements of r.txt and of the files that it names"),
+        ("--requirement=base.txt\n", "the requirements of r.txt and of the files that it names"),
+    ],
+)
+def test_requirements_are_counted_as_pip_reads_them(
+    run: Answer, folder: Path, text: str, counted: str
+) -> None:
+    (folder / "r.txt").write_bytes(text.encode())
+    _, out, _ = run(Cluster(), "python", "-m", "timm", dry_run=True, requirements="r.txt")
+    assert f"             each node installs {counted} with pip before the command starts" in out
+
+
+@pytest.mark.parametrize(
     ("requirements", "sentence"),
     [
         (
             "none.txt",
             "FOLDER/none.txt: is not among the files that travel: name a file with requirements that is "
-            "there and that git does not ignore",
+            "there, that git does not ignore and that is no link out of the folder",
         ),
         ("../other.txt", "../other.txt: is not in the folder that travels, FOLDER"),
         ("a\tb", "--requirements: must be the path of a file, such as requirements.txt"),
@@ -865,6 +947,27 @@ def test_requirements_that_do_not_travel_are_told(
         2,
         "",
         "the requirements r.txt travel with the folder: leave out --no-workspace\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("requirements.txt", "holds what looks like a key or a token"),
+        ("credentials.txt", "has the name of a file with secrets"),
+    ],
+)
+@pytest.mark.parametrize("option", [{"yes": True}, {"dry_run": True}, {"ask": lambda _: False}])
+def test_requirements_that_look_like_a_secret_are_told_so(
+    run: Answer, folder: Path, name: str, reason: str, option: dict[str, Any]
+) -> None:
+    index = f"--extra-index-url https://x:glpat-{20 * 'a'}@pip.example.com/simple\neinops\n"
+    (folder / name).write_text(index if name == "requirements.txt" else "einops\n")
+    assert run(Cluster(), "python", "-m", "timm", requirements=name, workspace=".", **option) == (
+        2,
+        "",
+        f"{folder / name}: {reason}, so it does not travel: name a file with requirements that looks like no "
+        "secret; an index that needs a password can be in a Secret: --secret NAME:PIP_EXTRA_INDEX_URL\n",
     )
 
 

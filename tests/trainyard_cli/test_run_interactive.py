@@ -15,13 +15,13 @@ import pytest
 from tests.support.desk import Desk
 from tests.support.fake_api import run as run_test
 from tests.support.fake_api import status
-from tests.support.pod_logs import TRAINJOB
+from tests.support.pod_logs import TRAINJOB, Rank, Run
 from trainyard_api.errors import UserError
 from trainyard_assist.run import interactive
 from trainyard_assist.run.interactive import Waiting
 from trainyard_assist.stops import Answer, Outcome
 from trainyard_cli import interrupts
-from trainyard_cli.cluster import stops, terminal
+from trainyard_cli.cluster import logs, stops, terminal
 from trainyard_cli.commands import attach
 from trainyard_cli.commands import exec as execution
 from trainyard_cli.commands import run_interactive as command
@@ -80,6 +80,21 @@ def test_the_shell_opens_once_the_first_rank_is_ready_and_the_job_ends_with_it(d
     assert (code, out, printed) == (3, "0 | Collecting einops\n", b"in the shell\n")
     assert err.endswith("TrainJob team/tj is cancelled\n")
     assert not desk.is_there
+
+
+def test_of_a_job_with_too_many_pods_only_the_first_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "MOST", 1)
+    monkeypatch.setattr(command, "MOST_LOGS", 1)
+    api = Desk(tmp_path)
+    api.put(TRAINJOB, {**api.objects[TRAINJOB], "spec": {"trainer": {"numNodes": 2}}})
+    api.ranks.append(Rank("tj-node-0-1-0", [Run()]))
+    api._shows(1)
+    api.prints(1, "of another rank")
+    api.prints(0, "Collecting einops")
+    api.prints(0, interactive.READY)
+    assert opened(api, Shell(SAYS))[:2] == (3, "0 | Collecting einops\n")
 
 
 def test_with_keep_the_job_goes_on_and_the_way_back_is_said(desk: Desk) -> None:

@@ -254,6 +254,9 @@ def test_a_folder_without_files_or_that_is_not_there_is_told(tmp_path: Path, rep
     (tmp_path / "empty").mkdir()
     assert refusal(tmp_path / "empty") == "FOLDER: has no file: name another folder"
     assert refusal(tmp_path / "absent") == "FOLDER: there is no such folder"
+    (tmp_path / "empty" / ".env").write_text("TOKEN=1")
+    with pytest.raises(WorkspaceError, match="has no file besides those that look like secrets: name anothe"):
+        pack(tmp_path / "empty", without=[".env"])
     written(repository, **{".gitignore": "*"})
     assert refusal(repository) == "FOLDER: has no file that git does not ignore: name another folder"
 

@@ -303,6 +303,12 @@ TABLE: Final[dict[Reason, About]] = {
         "check the address. If it is correct, have the platform team allow pods of this namespace to connect "
         "to it (egress of the tenant in the stack file)",
     ),
+    Reason.CACHE_WAITS: About(
+        At.PODS,
+        "a pod of the data cache cannot start, and the initializer waits for it",
+        "correct what the message names; the cache then continues by itself. See its pods: "
+        "kubectl get pods -l leaderworkerset.sigs.k8s.io/name={cache} -n {namespace}",
+    ),
     Reason.RANK_MISSING: About(
         At.PODS,
         "some ranks wait at the rendezvous for a rank that has not joined",

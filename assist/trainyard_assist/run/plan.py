@@ -111,12 +111,13 @@ def _rows(draft: Draft, now: datetime) -> Iterator[tuple[str, str]]:
 
 
 def _command(trainer: Json, runtime: Runtime) -> str:
-    args = trainer.get("args") or ()
-    if command := trainer.get("command"):
+    command, args = trainer.get("command"), trainer.get("args") or ()
+    if command:
         return _cut(shlex.join((*command, *args)))
-    return _cut(
-        f"the runtime's{f', with {shlex.join(args)}' if args else f': {shlex.join(runtime.command)}'}"
-    )
+    with_args = f", with {shlex.join(args)}" if args else ""
+    if command is not None or not runtime.command:  # an empty command takes the runtime's away
+        return _cut(f"the image's own{with_args}")
+    return _cut(f"the runtime's{with_args or f': {shlex.join(runtime.command)}'}")
 
 
 def _cut(text: str) -> str:

@@ -128,9 +128,11 @@ def _trainer(
 ) -> dict[str, Any]:
     if starters.names_program(settings.command):  # all that a copy started gives way to it
         trainer = {field: value for field, value in trainer.items() if field not in ("command", "args")}
-    if settings.command or not (trainer.get("command") or trainer.get("args")):
-        own = trainer.get("command") or runtime.command
-        start = starters.start(settings.command, runtime.policy, own)
+    own = trainer.get("command")
+    if own == []:  # the image's own starts, with the arguments if there are some
+        trainer |= {"args": list(settings.command)} if settings.command else {}
+    elif settings.command or not (own or trainer.get("args")):
+        start = starters.start(settings.command, runtime.policy, own or runtime.command)
         trainer |= {"command": list(start.command)} if start.command else {}
         trainer |= {"args": list(start.args)} if start.args else {}
     trainer |= {"numNodes": settings.nodes} if settings.nodes is not None else {}

@@ -92,6 +92,8 @@ class Wanted:
 
     rank: str | None = None
     """A number or a place, as `is_called` has it; None: all."""
+    first: bool = False
+    """Whether only those of the first pods of each ReplicatedJob are read."""
     since: float | None = None
     """Seconds; None: from their beginning."""
     tail: int | None = None
@@ -100,6 +102,13 @@ class Wanted:
     """Whether to read the logs of the previous containers."""
     earlier: bool = False
     """Whether to read the logs of the previous containers before the logs of those that run."""
+
+
+class ManyPodsError(UserError):
+    """A TrainJob has more pods than logs can be read at a time."""
+
+    def __init__(self, job: str) -> None:
+        super().__init__(f"TrainJob {job} has more than {MOST} pods, too many to read: say which with --rank")
 
 
 _Piece = tuple[Source, list[Line]] | Exception | None
@@ -212,10 +221,10 @@ class Logs:
         pods = await self._look()
         self._jobs = await self._replicated_jobs() | {pod.place.job for pod in pods}
         sources = [self._source(pod) for pod in pods if self._is_wanted(pod)]
-        if pods and not sources:
+        if pods and not sources and self._wanted.rank is not None:
             raise self._no_rank(pods)
         if len(sources) > MOST:
-            raise UserError(f"TrainJob {self._job} has {len(sources)} pods: say which with --rank")
+            raise ManyPodsError(self._job)
         return sources
 
     def _no_rank(self, pods: Iterable[Pod]) -> UserError:
@@ -365,7 +374,18 @@ class Logs:
                     await self._bell.wait()
 
     def _is_wanted(self, pod: Pod) -> bool:
+        if self._wanted.first and pod.place.index:
+            return False
         return self._wanted.rank is None or is_called(pod.place, self._wanted.rank)
+
+    def _check_number(self) -> None:
+        """Raise `ManyPodsError` if more logs are to be followed than there are connections.
+
+        A pod that takes the place of another one, which may not have ended yet, is not counted twice.
+        """
+        pods = (pod for pod in self._pods.values() if self._is_wanted(pod) and not pod.ended)
+        if len({pod.name.rpartition("-")[0] for pod in pods}) > MOST:
+            raise ManyPodsError(self._job)
 
     def _source(self, pod: Pod, *, is_new: bool = False) -> Source:
         """A log to read; of a pod that is new while others are followed, all of it."""
@@ -470,6 +490,8 @@ class Logs:
             while True:
                 bell = self._bell
                 is_gone = trainjob.done() and self.row is None  # new pods are those of another of its name
+                if not is_gone:
+                    self._check_number()
                 for pod in self._pods.values():
                     if pod.uid not in reading and self._is_wanted(pod) and not is_gone:
                         # It may have restarted before it was seen: what its first run printed comes first.
@@ -488,7 +510,7 @@ class Logs:
                     pods = asyncio.create_task(self._watch_pods())
                     pods.add_done_callback(self._ring)
                 if is_over and self._all_seen and all(task.done() for task in reading.values()):
-                    if self._pods and not self._followed:
+                    if self._pods and not self._followed and self._wanted.rank is not None:
                         raise self._no_rank(self._pods.values())
                     await pieces.put(None)
                     return

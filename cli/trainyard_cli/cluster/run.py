@@ -113,7 +113,7 @@ async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Dr
         runtime,
         namespace=namespace,
         name=settings.name or f"{base}-{request.suffix()}",
-        folder=request.folder,
+        folder=_folder(request, copied),
         secret_keys=secret_keys,
         copied=None if copied is None else without_workspace(copied),
     )
@@ -125,6 +125,8 @@ async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Dr
         carries = carrier(plain, runtime.manifest, request.packed.claim, CARRIER.command(1))
     refusal = await _refusal(client, manifest)
     warnings = tuple(dict.fromkeys(warnings))
+    if carries is not None and not refusal and (why := await _refusal(client, carries)):
+        refusal = f"TrainJob {carries['metadata']['name']}, which brings the folder: {why}"
     queue, last = await asyncio.gather(
         _queue(client, manifest, runtime.manifest), _last(client, namespace, request.folder, copied)
     )
@@ -212,6 +214,13 @@ async def _copied(client: Client, namespace: str, job: str) -> Json:
         raise await job_names.not_found(client, namespace, job, error) from error
     except ApiError as error:
         raise _not_allowed(error, f"get TrainJob {job}", namespace) from error
+
+
+def _folder(request: Request, copied: Json | None) -> str:
+    """The label of the folder that it is sent from; a copy has none if it takes nothing along from there."""
+    of_copied = read.texts(copied, "metadata", "labels").get(names.FOLDER_LABEL)
+    is_from_there = copied is None or request.packed is not None or of_copied == request.folder
+    return request.folder if is_from_there else ""
 
 
 async def _packed(

@@ -28,7 +28,7 @@ from trainyard_kube.credentials import Credentials
 
 from ..cluster import connection, job_names
 from ..cluster.attach import States, end
-from ..cluster.logs import MOST, OTHERS, Logs, Wanted
+from ..cluster.logs import MOST, OTHERS, Logs, ManyPodsError, Wanted
 from ..options import Context, Kubeconfig, same_place
 from ..output import REFUSED
 from ..printer import Printer
@@ -121,6 +121,9 @@ def attach(
         with suppress(BrokenPipeError):
             say(_left(within, job, states.row, again or []))
         raise
+    except ManyPodsError as error:
+        way_out = _left(within, job, states.row, ["--rank", "0", *(again or [])])
+        raise UserError(f"{error}\n{clean(way_out)}") from error
     except ApiError as error:
         raise UserError(clean(f"{credentials.source}: {error}")) from error
 

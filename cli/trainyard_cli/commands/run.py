@@ -110,7 +110,7 @@ def run(
             namespace=namespace or credentials.namespace,
             settings=chosen,
             suffix=_suffix,
-            folder="" if copied else run_settings.label(folder),
+            folder=run_settings.label(folder),
             copied=copied,
             packed=packed,
             remarks=remarks,
@@ -120,7 +120,7 @@ def run(
         talk.writelines(f"{line}\n" for line in lines)
         talk.flush()
         if dry_run:
-            _print([draft.trainjob, *([draft.secret] if draft.secret else [])], form, out)
+            _print_draft(draft, packed, form, out, err)
         if draft.refusal or dry_run:
             return REFUSED if draft.refusal else FINE
         if not yes and not (ask is not None and ask("Send it?")):
@@ -222,6 +222,17 @@ async def _send(credentials: Credentials, draft: Draft, *, is_generated: bool) -
     base = draft.trainjob["metadata"]["name"][:-SUFFIX_LENGTH]
     async with connection.client(credentials, "run") as client:
         return await cluster.send(client, draft, (lambda: f"{base}{_suffix()}") if is_generated else None)
+
+
+def _print_draft(draft: Draft, packed: Packed | None, form: Form, out: TextIO, err: TextIO) -> None:
+    """Print what would be sent, and say what it lacks if its folder is to be on a volume."""
+    _print([draft.trainjob, *([draft.secret] if draft.secret else [])], form, out)
+    if draft.carrier is not None and packed is not None and form is not Form.TEXT:
+        sentence = (
+            f"The folder may not be on PersistentVolumeClaim {packed.claim} yet, and without it the TrainJob "
+            "fails: `trainyard run` without --dry-run brings it there first"
+        )
+        print(clean(sentence), file=err)
 
 
 def _print(manifests: Sequence[Json], form: Form, out: TextIO) -> None:

@@ -16,6 +16,7 @@ from trainyard_api import durations
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
+from trainyard_assist.explain import read
 from trainyard_assist.run import interactive
 from trainyard_assist.stops import Outcome, Seen
 from trainyard_kube.client import ApiError
@@ -24,6 +25,7 @@ from trainyard_kube.credentials import Credentials
 from .. import interrupts
 from ..cluster import connection, stops
 from ..cluster.attach import States
+from ..cluster.logs import MOST as MOST_LOGS
 from ..cluster.logs import Wanted
 from ..printer import Marked, Printer
 from . import attach
@@ -110,8 +112,11 @@ def open_shell(
     rank = ""
     try:
         printer = UntilReady(out, "", marked=True)
+        # The launcher of an MPI job is a pod more.
+        is_large = read.number(trainjob, "spec", "trainer", "numNodes") >= MOST_LOGS
+        wanted = Wanted(first=is_large)
         follow = attach.follow(
-            credentials, namespace, name, Wanted(), states=States(say), printer=printer, say=say
+            credentials, namespace, name, wanted, states=States(say), printer=printer, say=say
         )
         return asyncio.run(follow)
     except ReadyError as ready:

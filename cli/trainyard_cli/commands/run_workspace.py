@@ -41,16 +41,13 @@ def packed(
         WorkspaceError, GitError: It cannot travel with a TrainJob.
     """
     try:
-        workspace, left = _packed(folder, ask, ON_VOLUME if claim else IN_SECRET)
+        workspace, left = _packed(folder, ask, ON_VOLUME if claim else IN_SECRET, requirements)
     except (WorkspaceError, GitError) as error:
         by_volume = [_BY_VOLUME] if isinstance(error, LargeFolderError) and not claim else []
         ways = [*by_volume, *([_WAY_OUT] if reason else [])]
         raise WorkspaceError("\n".join([str(error), *ways])) from error
-    if requirements and requirements not in workspace.paths:
-        raise WorkspaceError(
-            f"{clean(str(folder / requirements))}: is not among the files that travel: name a file with "
-            "requirements that is there and that git does not ignore"
-        )
+    if requirements and (why := _why_left(requirements, workspace, left)):
+        raise WorkspaceError(f"{clean(str(folder / requirements))}: {why}")
     if len(workspace.packed.archive) <= IN_SECRET.packed:
         claim = ""
     over = [f"it travels over PersistentVolumeClaim {claim}"] if claim else []
@@ -59,15 +56,36 @@ def packed(
 
 
 def _packed(
-    folder: Path, ask: Callable[[str], bool] | None, limits: Limits
+    folder: Path, ask: Callable[[str], bool] | None, limits: Limits, requirements: str
 ) -> tuple[Workspace, list[Suspect]]:
-    """The folder, and which files of it are left out since they look like secrets."""
+    """The folder, and which files of it are left out since they look like secrets.
+
+    If the requirements are one of these, nothing will be sent, and the folder is as it was found.
+    """
     left: list[Suspect] = []
     while True:
         workspace = pack(folder, without=[suspect.path for suspect in left], limits=limits)
         if not workspace.suspects or (ask is not None and ask(_question(workspace.suspects))):
             return workspace, left
         left += workspace.suspects
+        if any(suspect.path == requirements for suspect in left):
+            return workspace, left
+
+
+def _why_left(requirements: str, workspace: Workspace, left: list[Suspect]) -> str:
+    """Why the file with the requirements does not travel, and the way out; empty if it does."""
+    for suspect in left:
+        if suspect.path == requirements:
+            return (
+                f"{suspect.reason}, so it does not travel: name a file with requirements that looks like no "
+                "secret; an index that needs a password can be in a Secret: --secret NAME:PIP_EXTRA_INDEX_URL"
+            )
+    if requirements in workspace.paths:
+        return ""
+    return (
+        "is not among the files that travel: name a file with requirements that is there, that git does not "
+        "ignore and that is no link out of the folder"
+    )
 
 
 def _question(suspects: tuple[Suspect, ...]) -> str:
@@ -90,9 +108,20 @@ def _sentences(folder: Path, workspace: Workspace, left: list[Suspect], reason: 
 def _costs(folder: Path, requirements: str) -> Iterator[str]:
     """What it costs to install requirements at each start."""
     if requirements:
-        lines = (folder / requirements).read_text(encoding="utf-8", errors="replace").splitlines()
-        count = sum(1 for line in lines if line.strip() and not line.strip().startswith("#"))
+        text = (folder / requirements).read_text(encoding="utf-8", errors="replace")
         yield (
-            f"each node installs the {count} requirements of {clean(requirements)} with pip before the "
-            "command starts, and again after a restart; an image that has them starts sooner"
+            f"each node installs {_counted(text, clean(requirements))} with pip before the command "
+            "starts, and again after a restart; an image that has them starts sooner"
         )
+
+
+def _counted(text: str, file: str) -> str:
+    """The requirements of a file, and how many they are as pip reads it."""
+    lines = ("" if line.lstrip().startswith("#") else line for line in text.splitlines())
+    # A line that ends with a backslash continues, such as with hashes.
+    words = [line.split() for line in "\n".join(lines).replace("\\\n", " ").split("\n")]
+    firsts = [line[0] for line in words if line]
+    if any(first.startswith(("-r", "--requirement")) for first in firsts):
+        return f"the requirements of {file} and of the files that it names"
+    count = sum(1 for first in firsts if not first.startswith("-") or first.startswith(("-e", "--editable")))
+    return f"the {count} requirements of {file}"

@@ -147,7 +147,8 @@ def pack(folder: Path, *, without: Collection[str] = (), limits: Limits | None =
     contents = _contents(folder, entries, remarks, limits.size)
     if not contents:
         ignored = " that git does not ignore" if git.is_in_repository(folder) else ""
-        raise WorkspaceError(f"{clean(str(folder))}: has no file{ignored}: name another folder")
+        others = " besides those that look like secrets" if without else ""
+        raise WorkspaceError(f"{clean(str(folder))}: has no file{ignored}{others}: name another folder")
     tar = _tar(contents)
     archive = gzip.compress(tar, mtime=0)
     if len(archive) > limits.packed:

@@ -32,6 +32,10 @@ LOST_OTHERS = (
     "rank 0 lost others at 2026-01-01T12:00:00.1+00:00 with exit code 1\nConnection closed by peer\n"
 )
 
+WAITS_FOR_A_POD = (
+    "1 of 3 pods of the cache are ready; pod tj-cache-0-2 is not scheduled: 0/4 nodes are available"
+)
+
 
 def with_attempts() -> Object:
     """A TrainJob that has failed twice, as the operator has noted."""
@@ -462,6 +466,21 @@ CASES = (
             "check the address. If it is correct, have the platform team allow pods of this namespace to "
             "connect to it (egress of the tenant in the stack file)",
             log=("fetching", "hub.example.com: no such host; trying again in 8 s"),
+        ),
+    ),
+    Case(
+        "an initializer whose data cache has a pod that cannot start says which",
+        seen(
+            jobs=(initializer(),),
+            pods=(pod(0, of="tj-dataset-initializer-0"),),
+            log=("waiting", WAITS_FOR_A_POD),
+        ),
+        Finding(
+            Reason.CACHE_WAITS,
+            Ref("LeaderWorkerSet", "tj-cache", "team"),
+            WAITS_FOR_A_POD,
+            "correct what the message names; the cache then continues by itself. See its pods: kubectl get "
+            "pods -l leaderworkerset.sigs.k8s.io/name=tj-cache -n team",
         ),
     ),
     Case(

@@ -148,6 +148,15 @@ FINE = {
         "since 11:48 UTC. kubectl exec -n team tj-node-0-0-x -c node -- sh -c 'kill -USR1 7' makes each "
         "rank of this pod print its Python stack to the log",
     ),
+    "an initializer whose data cache loads its rows": (
+        seen(
+            jobs=(initializer(),),
+            pods=(pod(0, of="tj-dataset-initializer-0"),),
+            log=("waiting for the cache", "1 of 3 pods of the cache are ready"),
+        ),
+        State.RUNNING,
+        "runs: 1 of 1 pods are ready",
+    ),
     "an initializer that fetches": (
         seen(
             jobs=(initializer(),),

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pytest
+
 from tests.support.run_runtimes import runtime
 from trainyard_api.json_types import Json
 from trainyard_assist.explain.model import Holder, QueuePlace
@@ -69,6 +71,24 @@ def test_a_plan_with_all_that_can_be_said() -> None:
         "             trainer.numNodes: 1 -> 2",
         "  not seen   keys of Secret hub that cannot be variables: tls.crt",
     ]
+
+
+@pytest.mark.parametrize(
+    ("command", "trainer", "planned"),
+    [
+        (["python", "-m", "trainers"], {}, "the runtime's: python -m trainers"),
+        (["python", "-m", "trainers"], {"args": ["-v"]}, "the runtime's, with -v"),
+        (["python", "-m", "trainers"], {"command": []}, "the image's own"),
+        (["python", "-m", "trainers"], {"command": [], "args": ["-v"]}, "the image's own, with -v"),
+        ([], {"args": ["-v"]}, "the image's own, with -v"),
+    ],
+)
+def test_without_a_command_that_of_the_runtime_or_of_the_image_is_told(
+    command: list[str], trainer: Json, planned: str
+) -> None:
+    job = {**draft().trainjob, "spec": {"trainer": trainer}}
+    plan = list(lines(replace(draft(), trainjob=job, runtime=runtime(command=command)), NOW))
+    assert plan[3] == f"  command    {planned}"
 
 
 def nodes_line(on: Runtime, trainer: Json) -> str:

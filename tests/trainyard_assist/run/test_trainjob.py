@@ -176,6 +176,22 @@ def test_a_copy_of_a_job_without_command_starts_as_that() -> None:
     assert copy["spec"] == {"runtimeRef": {"name": "rt"}}
 
 
+@pytest.mark.parametrize("command", [[], ["python", "-m", "trainers"]], ids=["none", "one"])
+def test_a_copy_of_a_job_with_an_empty_command_starts_the_images_own(command: list[str]) -> None:
+    spec = {"runtimeRef": {"name": "rt"}, "trainer": {"command": [], "args": ["-v"]}}
+    live = {"metadata": {"name": "old"}, "spec": spec}
+    own = runtime(command=command)
+    same, options, other = (
+        trainjob(settings.of_options({"command": words}), own, namespace="team", name="new", copied=live)
+        for words in ([], ["--epochs", "3"], ["python", "other.py"])
+    )
+    assert [copy["spec"]["trainer"] for copy in (same, options, other)] == [
+        {"command": [], "args": ["-v"]},
+        {"command": [], "args": ["--epochs", "3"]},
+        {"command": ["torchrun", "other.py"]},
+    ]
+
+
 def test_what_a_cluster_adds_is_no_difference() -> None:
     chosen = settings.of_options({})
     copy = trainjob(chosen, runtime(), namespace="team", name="new", copied=LIVE)

@@ -49,6 +49,7 @@ BEFORE_THE_END: Final[tuple[Rule, ...]] = (
     containers.oom_killed,
     containers.exited,
     pods.initializer_retries,
+    pods.cache_waits,
     ranks.missing,
     ranks.left,
 )

@@ -25,6 +25,8 @@ _START_ENDED: Final = frozenset({"StartError", "ContainerCannotRun"})
 _LEAST_MEMORY: Final = quantity.parse("6Mi")
 _TRIES_AGAIN: Final = "; trying again in "
 """The log line of our initializers before a retry."""
+_CACHE_WAITS: Final = " pods of the cache are ready; pod "
+"""The log line of our initializers while a cache has a pod that cannot start."""
 _QUOTA: Final = re.compile(r"exceeded quota: ([\w.-]+)")
 
 
@@ -135,6 +137,24 @@ def initializer_retries(observation: Observation) -> Finding | None:
         return None
     return finding_of(
         observation, Reason.INITIALIZER_RETRIES, read.ref(pod, "Pod"), line, pods=[pod], log=observation.log
+    )
+
+
+def cache_waits(observation: Observation) -> Finding | None:
+    """An initializer's last log line names a pod of its data cache that cannot start."""
+    pod = running_initializer(observation)
+    line = next(iter(observation.log[-1:]), "")
+    if pod is None or _CACHE_WAITS not in line:
+        return None
+    cache, namespace = f"{read.name(observation.trainjob)}-cache", read.namespace(observation)
+    return finding_of(
+        observation,
+        Reason.CACHE_WAITS,
+        Ref("LeaderWorkerSet", cache, namespace),
+        line,
+        pods=[pod],
+        cache=cache,
+        namespace=namespace,
     )
 
 
