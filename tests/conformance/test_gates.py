@@ -213,10 +213,6 @@ HOPELESS = {
     "an affinity to no value": ("POD.affinity", NODES),
     "a selector of nodes that is no label": ("POD.nodeSelector", {"a b": "c"}),
     "a selector of pods of one's own": ("JOB.manualSelector", True),
-    "a kernel's setting that there cannot be": (
-        "POD.securityContext",
-        {"sysctls": [{"name": "Bad Name", "value": "1"}]},
-    ),
     "a container that is put into a pod that runs": (
         "POD.ephemeralContainers",
         [{"name": "x", "image": "registry.example.com/a:1"}],
