@@ -745,9 +745,10 @@ def test_a_folder_that_no_secret_has_room_for_travels_over_a_claim(run: Answer, 
 def test_a_dry_run_prints_the_secret_too(run: Answer, folder: Path) -> None:
     (folder / "train.py").write_text("")
     api = Cluster()
-    _, out, _ = run(api, *WORDS, dry_run=True, form=Form.YAML)
+    _, out, _ = run(api, *WORDS, dry_run=True, form=Form.YAML, namespace="other")
     job, secret = yaml.safe_load_all(out)
     assert (job["kind"], secret["kind"], unpacked(secret)) == ("TrainJob", "Secret", ["train.py"])
+    assert [each["metadata"]["namespace"] for each in (job, secret)] == ["other", "other"]
     _, out, _ = run(api, *WORDS, dry_run=True, form=Form.JSON)
     assert [item["kind"] for item in json.loads(out)["items"]] == ["TrainJob", "Secret"]
 
