@@ -703,6 +703,46 @@ def test_what_looks_like_a_secret_is_asked_about_and_left_out_where_nobody_is(
     assert workspaces(api) == {"asked": [".env", "train.py"], "quiet": ["train.py"]}
 
 
+@pytest.mark.parametrize(
+    ("script", "text", "reason"),
+    [
+        (
+            "train.py",
+            f"TOKEN = 'hf_{'a' * 34}'",
+            "it holds what looks like a key or a token: take that out of it, as with --secret, or leave out "
+            "--yes, and say yes when you are asked about it",
+        ),
+        (
+            ".cache/train.py",
+            "",
+            "it does not travel: git ignores it, or it is in a cache or behind a link out of the folder: "
+            "name another script, or have git track this one",
+        ),
+    ],
+)
+def test_a_command_whose_script_does_not_travel_is_refused(
+    run: Answer, folder: Path, script: str, text: str, reason: str
+) -> None:
+    (folder / ".cache").mkdir()
+    (folder / "other.py").write_text("")
+    (folder / script).write_text(text)
+    api = Cluster()
+    sentence = f"{folder / script}: the command starts it, and {reason}\n"
+    assert run(api, "python", script, yes=True) == (2, "", sentence)
+    assert run(api, "python", script, yes=True, workspace=".") == (2, "", sentence)
+    assert run(api, "python", script, ask=lambda _: False) == (2, "", sentence)
+    assert api.requests == []
+
+
+def test_a_script_behind_a_link_in_the_folder_travels(run: Answer, folder: Path) -> None:
+    (folder / "src").mkdir()
+    (folder / "src" / "train.py").write_text("")
+    (folder / "now").symlink_to("src")
+    api = Cluster()
+    assert run(api, "python", "now/train.py", yes=True)[0] == 0
+    assert workspaces(api) == {"train-x7k2f": ["now", "src/train.py"]}
+
+
 def test_a_folder_that_cannot_travel_is_told_with_the_way_out(run: Answer, folder: Path) -> None:
     (folder / "train.py").write_text("")
     (folder / "model").write_bytes(os.urandom(800 * 1024))
