@@ -104,8 +104,8 @@ def with_workspace(manifest: Json, packed: Packed, runtime: Json, nonce: str) ->
     """The TrainJob that unpacks the folder on each node and runs its command there, and the Secret for it.
 
     Args:
-        manifest: The TrainJob as it would be sent without the folder; it has a name. A folder that it has
-            is replaced.
+        manifest: The TrainJob as it would be sent without the folder; it has a name and a namespace. A
+            folder that it has is replaced.
         packed: The folder.
         runtime: The runtime to which the TrainJob refers, as the API server returns it.
         nonce: Some characters that no other TrainJob of this name had: what was deleted may not be gone yet.
@@ -286,7 +286,8 @@ def _with_workspace(manifest: Json, packed: Packed, runtime: Json, nonce: str) -
         "metadata": {**metadata, "annotations": annotations},
         "spec": {**started["spec"], "runtimePatches": patches},
     }
-    return Objects(trainjob, {} if packed.claim else _secret(secret_name, packed))
+    namespace = json_reader.required_text(metadata.get("namespace"), _METADATA.child("namespace"))
+    return Objects(trainjob, {} if packed.claim else _secret(namespace, secret_name, packed))
 
 
 def _annotations(packed: Packed) -> dict[str, str]:
@@ -300,11 +301,15 @@ def _annotations(packed: Packed) -> dict[str, str]:
     return {names.WORKSPACE: _DIGEST + packed.digest, **{key: text for key, text in texts.items() if text}}
 
 
-def _secret(name: str, packed: Packed) -> Manifest:
+def _secret(namespace: str, name: str, packed: Packed) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": name, "annotations": {names.WORKSPACE: _DIGEST + packed.digest}},
+        "metadata": {
+            "name": name,
+            "namespace": namespace,  # whoever applies it may be in another one
+            "annotations": {names.WORKSPACE: _DIGEST + packed.digest},
+        },
         "type": names.WORKSPACE,
         "immutable": True,
         "data": {ARCHIVE: base64.b64encode(packed.archive).decode()},

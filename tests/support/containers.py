@@ -56,7 +56,7 @@ class Containers(FakeApi):
         self.put(
             f"{PODS}/{name}",
             {
-                "metadata": {"labels": labels},
+                "metadata": {"labels": labels, **spec.get("metadata", {})},
                 "spec": {"containers": [{"name": "node"}]},
                 "status": {"phase": spec.get("phase", "Running"), "containerStatuses": statuses},
             },

@@ -160,7 +160,11 @@ def test_what_is_sent_is_a_plain_trainjob_and_an_immutable_secret() -> None:
         {
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": {"name": SECRET, "annotations": {"trainyard.dev/workspace": f"sha256:{DIGEST}"}},
+            "metadata": {
+                "name": SECRET,
+                "namespace": "team",
+                "annotations": {"trainyard.dev/workspace": f"sha256:{DIGEST}"},
+            },
             "type": "trainyard.dev/workspace",
             "immutable": True,
             "data": {"workspace.tar.gz": base64.b64encode(b"packed").decode()},

@@ -116,6 +116,20 @@ def test_of_the_pods_of_a_rank_the_one_that_runs_is_meant(tmp_path: Path) -> Non
     assert api.requests[-1] == ("GET", f"{PODS}/tj-b/exec")
 
 
+def test_neither_an_older_pod_than_the_job_nor_one_that_is_being_deleted_is_entered(tmp_path: Path) -> None:
+    api = Containers(tmp_path, nodes=0)
+    api.node(0, name="tj-a", metadata={"creationTimestamp": "2025-12-31T23:59:59Z"})
+    with pytest.raises(UserError, match=f"^TrainJob team/tj is Running, and has no pods yet{WHY}"):
+        executed(api, "true")
+    api.node(0, name="tj-b", metadata={"deletionTimestamp": "2026-01-01T00:01:00Z"})
+    sentence = f"^Rank 0 of TrainJob team/tj is stopping: its pod is being deleted{WHY}"
+    with pytest.raises(UserError, match=sentence):
+        executed(api, "true")
+    api.node(0, name="tj-c")
+    assert executed(api, "true") == (0, b"", b"")
+    assert [path for _, path in api.requests if path.endswith("/exec")] == [f"{PODS}/tj-c/exec"]
+
+
 def test_a_rank_that_is_two_pods_is_told_their_places(tmp_path: Path) -> None:
     api = Containers(tmp_path)
     api.node(0, job="launcher")

@@ -55,10 +55,14 @@ class Cluster(FakeApi):
         restarts: int = 0,
         phase: str = "Running",
         pod: str = "x",
+        of: tuple[str, str] = ("2026-01-01T00:00:00Z", "new"),
     ) -> str:
+        """A pod of a rank, created at a time for the JobSet of a uid."""
+        created, jobset = of
         name = f"tj-{job}-0-{index}-{pod}"
         labels = {
             "jobset.sigs.k8s.io/jobset-name": "tj",
+            "jobset.sigs.k8s.io/jobset-uid": jobset,
             "jobset.sigs.k8s.io/replicatedjob-name": job,
             "batch.kubernetes.io/job-completion-index": str(index),
         }
@@ -66,7 +70,7 @@ class Cluster(FakeApi):
         self.put(
             f"{PODS}/{name}",
             {
-                "metadata": {"labels": labels},
+                "metadata": {"labels": labels, "creationTimestamp": created},
                 "spec": {"containers": [{"name": "sidecar"}, {"name": "node"}]},
                 "status": {"phase": phase, "containerStatuses": statuses},
             },
@@ -440,6 +444,24 @@ def test_a_pod_that_takes_the_place_of_another_is_not_one_too_many(monkeypatch: 
     ]
     _, out, _ = printed(api, monkeypatch, follow=True)
     assert sorted(out.splitlines()) == ["0 | a", "0 | c", "1 | b"]
+
+
+def test_pods_of_a_deleted_job_of_the_same_name_are_no_ranks_of_the_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = Script()
+    api.state("Queued")
+    api.node(0, [stamped(1, "old")], pod="old", of=("2025-12-31T23:59:59Z", "old"))
+    # It restarted in the second in which the new TrainJob was made.
+    api.node(1, [stamped(2, "old")], pod="old", of=("2026-01-01T00:00:00Z", "old"))
+    assert printed(api, monkeypatch)[0] == 1
+    api.scenes = [nothing, nothing, lambda: api.node(0, [stamped(3, "new")]), lambda: end(api)]
+    assert printed(api, monkeypatch, follow=True) == (
+        0,
+        "0 | new\n",
+        "TrainJob team/tj is Queued: waiting for its pods\nTrainJob team/tj is Complete\n",
+    )
+    assert {asked["pod"] for asked in api.asked} == {"tj-node-0-0-x"}
 
 
 def test_a_job_that_is_deleted_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -469,7 +469,10 @@ def test_a_secret_that_cannot_be_looked_at_in_time_keeps_the_job(
     assert api.owners() == [api.uid()]
 
 
-def test_a_folder_that_the_user_may_not_see_keeps_the_job(again: Again) -> None:
+@pytest.mark.parametrize("name", [None, "second"])
+def test_a_job_with_a_folder_that_the_user_may_not_see_is_not_sent_again(
+    name: str | None, again: Again
+) -> None:
     api = Cluster()
     api.secret()
     mounted = {**CODE, "name": "trainyard-packed"}
@@ -478,9 +481,9 @@ def test_a_folder_that_the_user_may_not_see_keeps_the_job(again: Again) -> None:
     patches = [{"manager": "trainyard.dev/workspace", "trainingRuntimeSpec": of_folder}]
     api.objects[HELLO]["spec"]["runtimePatches"] = patches
     api.refuse_next("GET", "/code", status(403, "Forbidden", "no"))
-    code, _, err = again(api)
-    assert code == 1
-    assert err.splitlines()[1:] == [
+    code, _, err = again(api, name=name)
+    assert (code, [path for path in api.objects if path.startswith(JOBS)]) == (1, [HELLO])
+    assert err.splitlines()[-2:] == [
         "TrainJob team/hello is not sent again: Secret code holds its folder and may be deleted with it, and "
         "you are not allowed to keep it",
         "Nothing has been changed.",

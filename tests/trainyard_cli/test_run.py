@@ -703,6 +703,46 @@ def test_what_looks_like_a_secret_is_asked_about_and_left_out_where_nobody_is(
     assert workspaces(api) == {"asked": [".env", "train.py"], "quiet": ["train.py"]}
 
 
+@pytest.mark.parametrize(
+    ("script", "text", "reason"),
+    [
+        (
+            "train.py",
+            f"TOKEN = 'hf_{'a' * 34}'",
+            "it holds what looks like a key or a token: take that out of it, as with --secret, or leave out "
+            "--yes, and say yes when you are asked about it",
+        ),
+        (
+            ".cache/train.py",
+            "",
+            "it does not travel: git ignores it, or it is in a cache or behind a link out of the folder: "
+            "name another script, or have git track this one",
+        ),
+    ],
+)
+def test_a_command_whose_script_does_not_travel_is_refused(
+    run: Answer, folder: Path, script: str, text: str, reason: str
+) -> None:
+    (folder / ".cache").mkdir()
+    (folder / "other.py").write_text("")
+    (folder / script).write_text(text)
+    api = Cluster()
+    sentence = f"{folder / script}: the command starts it, and {reason}\n"
+    assert run(api, "python", script, yes=True) == (2, "", sentence)
+    assert run(api, "python", script, yes=True, workspace=".") == (2, "", sentence)
+    assert run(api, "python", script, ask=lambda _: False) == (2, "", sentence)
+    assert api.requests == []
+
+
+def test_a_script_behind_a_link_in_the_folder_travels(run: Answer, folder: Path) -> None:
+    (folder / "src").mkdir()
+    (folder / "src" / "train.py").write_text("")
+    (folder / "now").symlink_to("src")
+    api = Cluster()
+    assert run(api, "python", "now/train.py", yes=True)[0] == 0
+    assert workspaces(api) == {"train-x7k2f": ["now", "src/train.py"]}
+
+
 def test_a_folder_that_cannot_travel_is_told_with_the_way_out(run: Answer, folder: Path) -> None:
     (folder / "train.py").write_text("")
     (folder / "model").write_bytes(os.urandom(800 * 1024))
@@ -771,9 +811,10 @@ def test_what_admission_says_to_the_carrier_of_a_folder_is_in_the_plan(run: Answ
 def test_a_dry_run_prints_the_secret_too(run: Answer, folder: Path) -> None:
     (folder / "train.py").write_text("")
     api = Cluster()
-    _, out, _ = run(api, *WORDS, dry_run=True, form=Form.YAML)
+    _, out, _ = run(api, *WORDS, dry_run=True, form=Form.YAML, namespace="other")
     job, secret = yaml.safe_load_all(out)
     assert (job["kind"], secret["kind"], unpacked(secret)) == ("TrainJob", "Secret", ["train.py"])
+    assert [each["metadata"]["namespace"] for each in (job, secret)] == ["other", "other"]
     _, out, _ = run(api, *WORDS, dry_run=True, form=Form.JSON)
     assert [item["kind"] for item in json.loads(out)["items"]] == ["TrainJob", "Secret"]
 

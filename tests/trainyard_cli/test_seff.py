@@ -91,6 +91,18 @@ def test_the_table_says_of_each_rank_and_of_all_what_is_used(monkeypatch: pytest
     assert {path for _, path in api.requests} == {JOB, JOBSET, PODS, METRICS}
 
 
+def test_pods_of_a_deleted_job_of_the_same_name_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = Cluster()
+    api.node(0)
+    api.node(1)
+    api.objects[f"{PODS}/tj-node-0-1-x"]["metadata"]["creationTimestamp"] = "2025-12-31T23:59:59Z"
+    assert api.answer(monkeypatch) == (
+        0,
+        f"RANK  CPU         MEMORY\n0     1.9/16 12%  2Gi/64Gi 3%\n{ADVICE}",
+        "",
+    )
+
+
 def test_gpus_are_counted_and_it_is_said_that_nobody_measures_them(monkeypatch: pytest.MonkeyPatch) -> None:
     api = Cluster()
     api.node(0, gpus=8)

@@ -89,17 +89,20 @@ def names_program(words: Sequence[str]) -> bool:
 def script_of(words: Sequence[str]) -> str:
     """The script that a command runs, as far as its words tell; empty if it has none.
 
-    It is the program itself where that is no interpreter, otherwise the first file name after it.
+    It is the program itself where that is no interpreter, otherwise the first script after it. Another file
+    is one only where there is no script: it may be the value of an option.
     """
+    files: list[str] = []
     for position, word in enumerate(words):
-        name = PurePosixPath(word).name
+        name, suffix = PurePosixPath(word).name, PurePosixPath(word).suffix
         if word in ("-c", "-m"):
             return ""
-        is_interpreter = _PYTHON.fullmatch(name) or name in STARTERS or name in SHELLS
-        is_value = position > 0 and not PurePosixPath(word).suffix
-        if not word.startswith("-") and not is_interpreter and not is_value:
+        if word.startswith("-") or _PYTHON.fullmatch(name) or name in STARTERS or name in SHELLS:
+            continue
+        if position == 0 or suffix in OF_SUFFIX:
             return word
-    return ""
+        files += [word] if suffix else []
+    return files[0] if files else ""
 
 
 def _after_python(command: Sequence[str]) -> list[str]:

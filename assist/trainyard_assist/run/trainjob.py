@@ -129,12 +129,13 @@ def _trainer(
     if starters.names_program(settings.command):  # all that a copy started gives way to it
         trainer = {field: value for field, value in trainer.items() if field not in ("command", "args")}
     own = trainer.get("command")
+    words = [_as_given(word) for word in settings.command]
     if own == []:  # the image's own starts, with the arguments if there are some
-        trainer |= {"args": list(settings.command)} if settings.command else {}
+        trainer |= {"args": words} if words else {}
     elif settings.command or not (own or trainer.get("args")):
         start = starters.start(settings.command, runtime.policy, own or runtime.command)
-        trainer |= {"command": list(start.command)} if start.command else {}
-        trainer |= {"args": list(start.args)} if start.args else {}
+        trainer |= {"command": [_as_given(word) for word in start.command]} if start.command else {}
+        trainer |= {"args": [_as_given(word) for word in start.args]} if start.args else {}
     trainer |= {"numNodes": settings.nodes} if settings.nodes is not None else {}
     trainer |= {"image": settings.image} if settings.image else {}
     if env := _env(settings, secret_keys, trainer.get("env") or ()):
@@ -152,8 +153,16 @@ def _env(
     for secret, keys in secret_keys.items():
         for key in keys:
             env[key] = {"name": key, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
-    env |= {name: {"name": name, "value": value} for name, value in settings.env.items()}
+    env |= {name: {"name": name, "value": _as_given(value)} for name, value in settings.env.items()}
     return list(env.values())
+
+
+def _as_given(text: str) -> str:
+    """The text that reaches the container as it was given: the kubelet makes `$` of `$$`.
+
+    `$(NAME)` still stands for a variable.
+    """
+    return text.replace("$$", "$$$$")
 
 
 def _amounts(settings: Settings, runtime: Runtime, trainer: Json) -> dict[str, Any]:

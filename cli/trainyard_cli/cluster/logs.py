@@ -20,7 +20,7 @@ from trainyard_api import names
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
 from trainyard_assist import jobs
-from trainyard_assist.explain.read import name, uid
+from trainyard_assist.explain.read import name, text, uid
 from trainyard_assist.logs import Line, Log, Place, in_order, is_called, label
 from trainyard_kube.client import ApiError, Client, NotFoundError, RetriableError, UnauthorizedError
 from trainyard_kube.resources import JOBSETS, PODS, TRAINJOBS
@@ -63,6 +63,10 @@ class Pod:
     started: bool = False
     """Whether there is a log."""
     ended: bool = False
+    created: str = ""
+    """When, as the API server writes it."""
+    jobset: str = ""
+    """The uid of its JobSet."""
 
 
 @dataclass(slots=True, eq=False)
@@ -120,11 +124,13 @@ Printed = list[tuple[str, Source, str]]
 class _Labels(msgspec.Struct):
     job: str = msgspec.field(default="", name=names.REPLICATED_JOB_LABEL)
     index: str = msgspec.field(default="", name=names.JOB_COMPLETION_INDEX_LABEL)
+    jobset: str = msgspec.field(default="", name=names.JOBSET_UID_LABEL)
 
 
-class _Meta(msgspec.Struct):
+class _Meta(msgspec.Struct, rename="camel"):
     name: str
     uid: str = ""
+    creation_timestamp: str = ""
     labels: _Labels | None = None
     annotations: _Labels | None = None
 
@@ -199,6 +205,9 @@ class Logs:
         self._changed = changed
         self._unanswered = unanswered
         self._uid = ""
+        self._created = ""
+        self._earlier: set[str] = set()
+        """The JobSets of TrainJobs that had its name before."""
         self._jobs: set[str] = set()
         self._pods: Mapping[str, Pod] = {}
         self._all_seen = False
@@ -214,6 +223,7 @@ class Logs:
         except NotFoundError as error:
             raise await not_found(self._client, self._namespace, self._job, error) from error
         self._uid, self.row = uid(trainjob), jobs.row(trainjob)
+        self._created = text(trainjob, "metadata", "creationTimestamp")
         return trainjob
 
     async def sources(self) -> list[Source]:
@@ -301,8 +311,17 @@ class Logs:
             if error.code == 403:
                 raise self._not_allowed("list pods") from error
             raise
-        pods = filter(None, map(_pod, raw))
+        pods = self._its(filter(None, map(_pod, raw)))
         return sorted(pods, key=lambda pod: (pod.place.job, pod.place.index, pod.name))
+
+    def _its(self, pods: Iterable[Pod]) -> list[Pod]:
+        """Those of this TrainJob: of a deleted one that had its name, pods may be there for a while.
+
+        They are older. Times are whole seconds, so one older pod tells of all the pods of its JobSet.
+        """
+        pods = list(pods)
+        self._earlier |= {pod.jobset for pod in pods if pod.created < self._created}
+        return [pod for pod in pods if pod.jobset not in self._earlier]
 
     @property
     def _own(self) -> Mapping[str, str]:
@@ -329,7 +348,8 @@ class Logs:
                 )
             ) as states:
                 async for pods in states:
-                    self._pods, self._all_seen = dict(pods), True
+                    self._pods = {pod.uid: pod for pod in self._its(pods.values())}
+                    self._all_seen = True
                     self._ring()
         except ApiError as error:
             if error.code == 403:
@@ -670,4 +690,6 @@ def _of(pod: _Pod) -> Pod | None:
         0 if status is None else status.restart_count,
         started=status is not None and (status.restart_count > 0 or status.state.waiting is None),
         ended=pod.status.phase in _ENDED,
+        created=pod.metadata.creation_timestamp,
+        jobset=labels.jobset or pod.metadata.uid,
     )

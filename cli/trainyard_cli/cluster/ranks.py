@@ -73,6 +73,7 @@ class _Container(msgspec.Struct):
 
 class _Meta(msgspec.Struct, rename="camel"):
     creation_timestamp: str = ""
+    deletion_timestamp: str = ""
 
 
 class _Status(msgspec.Struct, rename="camel"):
@@ -120,7 +121,8 @@ async def running(client: Client, namespace: str, job: str, rank: str | None) ->
         )
     pods = [(source, pod) async for source, pod in _live(client, namespace, sources)]
     for source, pod in pods:
-        if pod.state(source.pod.container).running is not None:
+        # One that is being deleted stops at any moment, and another takes its place.
+        if pod.state(source.pod.container).running is not None and not pod.metadata.deletion_timestamp:
             return Rank(
                 namespace,
                 job,
@@ -163,6 +165,8 @@ def _words(source: Source, pod: _Pod) -> str:
         return f"has ended: {state.terminated.reason or 'exit code'} ({state.terminated.exit_code})"
     if pod.status.phase in ("Succeeded", "Failed"):
         return f"has ended: its pod is {pod.status.phase}"
+    if pod.metadata.deletion_timestamp:
+        return "is stopping: its pod is being deleted"
     reason = "" if state.waiting is None else state.waiting.reason
     return f"does not run yet: its pod is {pod.status.phase or 'Pending'}{f' ({reason})' if reason else ''}"
 

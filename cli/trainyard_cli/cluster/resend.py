@@ -90,6 +90,8 @@ class Resending:
     async def beside(self) -> Answer:
         """Send it under another name; the old one stays."""
         belongings = await self._find()
+        if refusal := self._without_folder(belongings):
+            return refusal
         self.stage = Stage.AFTER
         new = await self._create()
         if not isinstance(new, Answer):
@@ -101,10 +103,8 @@ class Resending:
     async def instead(self) -> Answer:
         """Delete the old one, wait until it has gone with its pods, and send the new one."""
         belongings = await self._find()
-        folder = f"Secret {workspace.secret_of(self._seen.trainjob)}"
-        if folder in belongings.hidden:
-            lost = f"{folder} holds its folder and may be deleted with it, and you are not allowed to keep it"
-            return self._seen.answer(Outcome.REFUSED, f"is not sent again: {lost}")
+        if refusal := self._without_folder(belongings):
+            return refusal
         if problem := await belongings.release():
             return self._seen.answer(Outcome.REFUSED, f"is not sent again: {problem}")
         self.stage = Stage.BETWEEN
@@ -123,6 +123,14 @@ class Resending:
     async def _find(self) -> Belongings:
         self._belongings = await Belongings.find(self._client, self._seen.trainjob)
         return self._belongings
+
+    def _without_folder(self, belongings: Belongings) -> Answer | None:
+        """The refusal if the new one would lose the folder with the old one; None if it keeps it."""
+        folder = f"Secret {workspace.secret_of(self._seen.trainjob)}"
+        if folder not in belongings.hidden:
+            return None
+        lost = f"{folder} holds its folder and may be deleted with it, and you are not allowed to keep it"
+        return self._seen.answer(Outcome.REFUSED, f"is not sent again: {lost}")
 
     # --- the old one --------------------------------------------------------------
 

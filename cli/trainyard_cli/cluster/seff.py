@@ -16,6 +16,7 @@ from trainyard_api import names
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
 from trainyard_assist import jobs
+from trainyard_assist.explain.read import text
 from trainyard_kube.client import ApiError, Client, NotFoundError, UnauthorizedError
 from trainyard_kube.resources import JOBSETS, POD_METRICS, PODS, TRAINJOBS
 
@@ -64,12 +65,16 @@ async def look(client: Client, namespace: str, job: str) -> Seen:
     return Seen(
         trainjob=trainjob,
         jobset=jobset,
-        pods=pods,
+        pods=[pod for pod in pods if _created(pod) >= _created(trainjob)],  # older ones are of another
         metrics=listed,
         now=client.time.now(),
         unmeasured=reason,
         options=client.credentials.options,
     )
+
+
+def _created(of: Json) -> str:
+    return text(of, "metadata", "creationTimestamp")
 
 
 async def _jobset(client: Client, namespace: str, job: str) -> Json | None:

@@ -199,6 +199,7 @@ def _packed(
         workspace,
         ask,
         reason="" if chosen.workspace is not None else f"{why} in this folder",
+        script=run_settings.script(workspace, chosen),
         requirements=run_settings.requirements(folder, workspace, chosen),
         claim=chosen.workspace_volume or "",
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from trainyard_api.printable import clean
@@ -25,6 +26,7 @@ def packed(
     ask: Callable[[str], bool] | None,
     *,
     reason: str = "",
+    script: str = "",
     requirements: str = "",
     claim: str = "",
 ) -> tuple[Packed, tuple[str, ...]]:
@@ -34,6 +36,7 @@ def packed(
         folder: Which.
         ask: The answer to a question, here about files that look like secrets; None: they are left out.
         reason: Why it travels though the user has not named it; then the way out is told. Empty: they have.
+        script: The file of it that the command starts; empty for none.
         requirements: The file of it whose requirements the nodes install; empty for none.
         claim: The PersistentVolumeClaim over which it travels if a Secret has no room for it; empty for none.
 
@@ -46,7 +49,9 @@ def packed(
         by_volume = [_BY_VOLUME] if isinstance(error, LargeFolderError) and not claim else []
         ways = [*by_volume, *([_WAY_OUT] if reason else [])]
         raise WorkspaceError("\n".join([str(error), *ways])) from error
-    if requirements and (why := _why_left(requirements, workspace, left)):
+    if script and not _travels(folder, script, workspace.paths):
+        raise WorkspaceError(f"{clean(str(folder / script))}: {_why_not(script, left)}")
+    if requirements and (why := _why_left(folder, requirements, workspace, left)):
         raise WorkspaceError(f"{clean(str(folder / requirements))}: {why}")
     if len(workspace.packed.archive) <= IN_SECRET.packed:
         claim = ""
@@ -72,7 +77,7 @@ def _packed(
             return workspace, left
 
 
-def _why_left(requirements: str, workspace: Workspace, left: list[Suspect]) -> str:
+def _why_left(folder: Path, requirements: str, workspace: Workspace, left: list[Suspect]) -> str:
     """Why the file with the requirements does not travel, and the way out; empty if it does."""
     for suspect in left:
         if suspect.path == requirements:
@@ -80,11 +85,30 @@ def _why_left(requirements: str, workspace: Workspace, left: list[Suspect]) -> s
                 f"{suspect.reason}, so it does not travel: name a file with requirements that looks like no "
                 "secret; an index that needs a password can be in a Secret: --secret NAME:PIP_EXTRA_INDEX_URL"
             )
-    if requirements in workspace.paths:
+    if _travels(folder, requirements, workspace.paths):
         return ""
     return (
         "is not among the files that travel: name a file with requirements that is there, that git does not "
         "ignore and that is no link out of the folder"
+    )
+
+
+def _travels(folder: Path, file: str, paths: Collection[str]) -> bool:
+    """Whether the nodes have the file: what is in it, and its own name or a link that leads to it."""
+    content = os.path.relpath(os.path.realpath(folder / file), os.path.realpath(folder))
+    return content in paths and any(str(part) in paths for part in (file, *PurePosixPath(file).parents))
+
+
+def _why_not(script: str, left: Collection[Suspect]) -> str:
+    for suspect in left:
+        if suspect.path == script:
+            return (
+                f"the command starts it, and it {suspect.reason}: take that out of it, as with --secret, "
+                "or leave out --yes, and say yes when you are asked about it"
+            )
+    return (
+        "the command starts it, and it does not travel: git ignores it, or it is in a cache or behind a link "
+        "out of the folder: name another script, or have git track this one"
     )
 
 

@@ -74,11 +74,16 @@ def workspace(folder: Path, settings: Settings, *, is_copy: bool = False) -> Pat
         return folder / settings.workspace if settings.workspace else None
     if settings.requirements:
         return folder
-    script = PurePosixPath(script_of(settings.command))
-    if is_copy or not script.name or settings.command[0] == "tune":
+    if is_copy or settings.command[:1] == ["tune"]:
         return None
-    is_inside = not script.is_absolute() and ".." not in script.parts
-    return folder if is_inside and _is_file(folder / script) else None
+    return folder if script(folder, settings) else None
+
+
+def script(workspace: Path, settings: Settings) -> str:
+    """The script of the command, as the folder that travels has it; empty if it is not there."""
+    path = PurePosixPath(script_of(settings.command))
+    is_inside = bool(path.name) and not path.is_absolute() and ".." not in path.parts
+    return str(path) if is_inside and _is_file(workspace / path) else ""
 
 
 def requirements(folder: Path, workspace: Path, settings: Settings) -> str:

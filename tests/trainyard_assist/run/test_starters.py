@@ -76,6 +76,13 @@ def test_without_anything_to_start_nothing_is_sent(words: list[str], sentence: s
         ("./train.sh 3", "./train.sh"),
         ("python -m team.train data.csv", ""),
         ("python -c 'print(1)' x.py", ""),
+        ("accelerate launch --config_file /home/a/fsdp.yaml train.py", "train.py"),
+        ("torchrun --master-addr 10.0.0.1 train.py data.csv", "train.py"),
+        ("torchrun --log-dir logs/v1.2 jobs/train.py -m x", "jobs/train.py"),
+        ("torchrun --log-dir logs/v1.2 -m team.train", ""),
+        ("mpirun -x A=1.5 bash run.sh train.py", "run.sh"),
+        ("python app.pyz data.csv", "app.pyz"),
+        ("./solve.bin train.py", "./solve.bin"),
         ("", ""),
     ],
 )

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.run_runtimes import runtime
+from trainyard_assist.local.variables import expanded
 from trainyard_assist.run import settings
 from trainyard_assist.run.runtime import Runtime
 from trainyard_assist.run.trainjob import base_name, comparable, trainjob
@@ -54,6 +55,25 @@ def test_each_setting_has_its_field() -> None:
         ],
         "resourcesPerNode": {"requests": amounts, "limits": amounts},
     }
+
+
+def test_what_is_given_reaches_the_container_as_it_is_but_for_variables_in_parentheses() -> None:
+    script = "mkdir /tmp/x.$$ /tmp/$$$(A) /tmp/$$(A) $((1 + 1)) $B"
+    model = made({"command": ["bash", "-c", script], "env": ["DB=pa$$word"]})
+    trainer = model["spec"]["trainer"]
+    assert trainer == {
+        "command": ["bash", "-c", "mkdir /tmp/x.$$$$ /tmp/$$$$$(A) /tmp/$$$$(A) $((1 + 1)) $B"],
+        "env": [{"name": "DB", "value": "pa$$$$word"}],
+    }
+    assert expanded(trainer["command"][2], {"A": "a"}) == script.replace("$(A) /tmp", "a /tmp")
+    assert expanded(trainer["env"][0]["value"], {}) == "pa$$word"
+    copy = made({"command": [], "env": ["C=$$"]}, copied=model)["spec"]["trainer"]
+    assert copy == {**trainer, "env": [*trainer["env"], {"name": "C", "value": "$$$$"}]}
+
+
+def test_the_words_for_the_runtimes_own_command_reach_it_as_they_are() -> None:
+    own = runtime(command=["python", "-m", "trainers"])
+    assert made({"command": ["name=$$"]}, own)["spec"]["trainer"] == {"args": ["name=$$$$"]}
 
 
 def test_a_runtime_of_the_namespace_is_named_with_its_kind() -> None:
