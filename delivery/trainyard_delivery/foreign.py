@@ -1,7 +1,7 @@
 """Controllers of a cluster that a stack would overwrite, though its platform did not create them: pure.
 
-The provider's create is an upsert, and takes precedence over whoever wrote a
-field. So it would replace the Deployment and the configuration of somebody
+The provider's create is an upsert, and takes precedence over every other
+manager of a field. So it would replace the Deployment and the configuration of somebody
 else's Kueue, and a removal of the stack would delete its namespace.
 """
 

@@ -54,7 +54,7 @@ class Move:
     before: str
     after: str
     same_file: bool = False
-    """Whether the file says the same as before: the kubeconfig has changed, or the cluster was recreated."""
+    """Whether the file has not changed: the kubeconfig has, or the cluster was recreated."""
 
     def allowed(self, named: Collection[str]) -> bool:
         """Whether all that differs is named; `ALL` is about objects, and not enough."""

@@ -145,7 +145,10 @@ class _Asked:
 
 
 def _run(asked: _Asked, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
-    """Preview, and change what was asked for; returns the exit code, and what the preview comes to."""
+    """Preview, and change the objects if the options say so.
+
+    Returns the exit code, and the result of the preview.
+    """
     stack, way = asked.stack, (asked.kubeconfig, asked.context)
     to = _to(stack, *way)
     # Before anything that judges the files.

@@ -1,4 +1,4 @@
-"""Output of a roll-out, which may lose its reader and goes on."""
+"""Output of a roll-out, which continues after it has lost its reader."""
 
 from __future__ import annotations
 

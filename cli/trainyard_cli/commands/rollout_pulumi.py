@@ -320,8 +320,8 @@ def _started(
 ) -> Iterator[tuple[subprocess.Popen[str], Sequence[int]]]:
     """A process, and the signals that this command gets meanwhile. `warn` gets the lines of its stderr.
 
-    Stopping this command stops Pulumi, which then finishes what it has begun. Pulumi writes to this command
-    alone: a program in Go ends at once if the reader of its output has gone, as `tee` after Ctrl-C.
+    Stopping this command stops Pulumi, which then finishes what it has begun. Pulumi writes only to this
+    command: a program in Go ends at once if the reader of its output has gone, as `tee` after Ctrl-C.
     """
     with _passed_on() as passing, _process(command, environment) as process:
 

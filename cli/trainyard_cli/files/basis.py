@@ -1,6 +1,6 @@
-"""What a roll-out goes by: the site's files, and Pulumi's state.
+"""What a roll-out depends on: the site's files, and Pulumi's state.
 
-Called by `rollout`, before the preview and once more before the update, which runs the program anew.
+Called by `rollout`, before the preview and again before the update, which runs the program a second time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Basis(NamedTuple):
     files: Mapping[str, str]
     """By path, a digest."""
     resources: Sequence[Any] | None
-    """Those of the state; None if it cannot be read, which Pulumi says in its own words."""
+    """Those of the state; None if it cannot be read: Pulumi then reports why."""
 
 
 def read(stack: str) -> Basis:
@@ -86,7 +86,7 @@ def _sources(folder: Path) -> Iterator[Path]:
 
 
 def _config(file: Path) -> bytes:
-    """What a stack file says, without the salt that Pulumi writes into it."""
+    """The settings of a stack file, without the salt that Pulumi writes into it."""
     try:
         text = file.read_text(encoding="utf-8")
     except OSError:
