@@ -22,6 +22,9 @@ from .worker import Worker
 UNEXPECTED: Final = 1
 """Exit code of a fault in this program."""
 
+_LOOK: Final = 1.0
+"""Seconds after which a signal is heard at the latest."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -40,7 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Reading is not interrupted by a signal, and this thread is the one that hears them.
     work = threading.Thread(target=lambda: codes.append(_guarded(options)), name="cache", daemon=True)
     work.start()
-    work.join()
+    # A signal that comes just before this thread waits, or to another thread, does not wake it.
+    while work.is_alive():
+        work.join(_LOOK)
     return codes[0]
 
 
