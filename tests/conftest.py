@@ -14,6 +14,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+import yaml
 from xdist.scheduler import LoadScopeScheduling
 
 from trainyard_policies import site
@@ -30,6 +31,8 @@ AREAS_OF_THEIR_OWN = ("conformance", "faults")
 """Folders: what is in them is of the area of that name."""
 BUDGETS = Path(__file__).with_name("harness") / "budgets.json"
 """The seconds that each file of a phase takes (tests/harness/budget.py)."""
+SANDBOX_STACK = Path(__file__).parents[1] / "stacks" / "Pulumi.sandbox.yaml"
+"""What the sandbox's queues hold is a setting of this file."""
 
 hypothesis.settings.register_profile(
     "same",
@@ -95,8 +98,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at what they are marked with
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Areas that are folders are said, what is about Linux is left out where there is another system; and
-    whole folders come first, the files of e2e after them.
+    """Areas that are folders are said, what is about another system or another kind of queues than there is
+    here is left out; and whole folders come first, the files of e2e after them.
 
     So processes end at about the same time. Of the files of e2e those come first
     with tests that run alone: whole folders have sandboxes of their own, and go on beside them. Then those
@@ -107,12 +110,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.sandbox(area=folder))
         if hypothesis.is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.examples)
-    elsewhere = [item for item in items if sys.platform != "linux" and item.get_closest_marker("linux")]
+    missing = {"linux"} if sys.platform != "linux" else set[str]()
+    if "trainer.kubeflow.org/trainjob" in _integrations():
+        missing.add("jobset_queues")
+    elsewhere = [item for item in items if any(item.get_closest_marker(name) for name in missing)]
     if elsewhere:
         config.hook.pytest_deselected(items=elsewhere)
         items[:] = [item for item in items if item not in elsewhere]
     phase = config.getoption("longest_first")
     items.sort(key=_longest_first(phase) if phase else _place)
+
+
+def _integrations() -> list[str]:
+    """The kinds of jobs that Kueue holds in the sandbox, if its stack file names them."""
+    stack = yaml.safe_load(SANDBOX_STACK.read_text(encoding="utf-8"))
+    kinds: list[str] = stack["config"]["trainyard:platform"]["kueue"].get("integrations", [])
+    return kinds
 
 
 def _longest_first(phase: str) -> Callable[[pytest.Item], float]:

@@ -48,6 +48,7 @@ def test_a_job_is_cancelled_by_who_may_and_not_by_who_may_only_look(team_a: Clus
     eventually("it has gone with its pods", lambda: has_gone(team_a, "runs"))
 
 
+@pytest.mark.jobset_queues
 def test_a_job_of_a_queue_is_suspended_and_resumed(team_a: Cluster) -> None:
     """Its pods go, its quota is another's meanwhile, and it runs again."""
     team_a.apply(queued("pauses", "900m", UNTIL_TOLD))

@@ -79,6 +79,7 @@ def impact(platform: Cluster, folder: Path, kubeconfig: str, *arguments: str) ->
     return platform.run("sh", "-c", command, str(folder), kubeconfig, *arguments).stdout
 
 
+@pytest.mark.jobset_queues
 @pytest.mark.core
 @pytest.mark.sandbox(area="platform")
 def test_who_reads_alone_is_told_whom_a_change_reaches(

@@ -102,6 +102,7 @@ def follow(guide: str, team_a: Cluster, folder: Path) -> None:
             team_a.wait_for_condition(created[1], awaited, within=LEARNED)
 
 
+@pytest.mark.jobset_queues
 def test_each_command_of_the_guide_works(team_a: Cluster, folder: Path) -> None:
     follow(GUIDE, team_a, folder)
     assert team_a.logs("with-secret") == {"with-secret-node-0-0": "a token of 6 characters\n"}
@@ -112,6 +113,7 @@ def test_each_command_of_the_page_on_results_works(team_a: Cluster, folder: Path
     follow(RESULTS, team_a, folder)
 
 
+@pytest.mark.jobset_queues
 @pytest.mark.long
 def test_each_command_of_the_first_hour_works(team_a: Cluster, folder: Path) -> None:
     (folder / "trainyard.yaml").unlink()  # of the other guide: with it, jobs have two nodes

@@ -57,6 +57,7 @@ def test_jobs_that_kubernetes_would_refuse_are_refused_with_their_trainjob_and_t
     platform.kubectl("delete", "trainjob", "hopeless")
 
 
+@pytest.mark.jobset_queues
 def test_a_jobset_that_webhooks_would_refuse_is_refused_with_its_runtime_and_its_trainjob(
     platform: Cluster,
 ) -> None:

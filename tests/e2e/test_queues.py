@@ -26,6 +26,7 @@ from .queues import (
 pytestmark = pytest.mark.sandbox(area="queues")
 
 
+@pytest.mark.jobset_queues
 def test_two_tenants_share_a_cohort_and_who_comes_too_late_waits_without_a_pod(
     team_a: Cluster, team_b: Cluster
 ) -> None:
@@ -50,11 +51,13 @@ def test_two_tenants_share_a_cohort_and_who_comes_too_late_waits_without_a_pod(
     team_a.wait_for_condition("waits", "Complete")
 
 
+@pytest.mark.jobset_queues
 @pytest.mark.core
 def test_a_job_that_is_sent_suspended_waits_with_free_quota_until_it_is_resumed(team_a: Cluster) -> None:
     waits_until_it_is_resumed(team_a, gate_on="jobset")
 
 
+@pytest.mark.jobset_queues
 @pytest.mark.core
 def test_a_running_job_keeps_its_pod_whatever_becomes_of_its_runtime(team_a: Cluster) -> None:
     """Kueue looks at the JobSet, and not at the runtime as it is now."""
@@ -83,6 +86,7 @@ def test_a_running_job_keeps_its_pod_whatever_becomes_of_its_runtime(team_a: Clu
     team_a.wait_for_condition("keeps", "Complete")
 
 
+@pytest.mark.jobset_queues
 def test_a_running_job_that_its_user_suspends_gives_its_quota_back_until_it_is_resumed(
     team_a: Cluster,
 ) -> None:
@@ -103,6 +107,7 @@ def test_a_running_job_that_its_user_suspends_gives_its_quota_back_until_it_is_r
     team_a.wait_for_condition("pauses", "Complete")
 
 
+@pytest.mark.jobset_queues
 def test_a_running_job_that_is_suspended_and_resumed_within_moments_goes_on(team_a: Cluster) -> None:
     team_a.apply(queued("hesitates", "600m", UNTIL_TOLD))
     running(team_a, "hesitates")
@@ -218,6 +223,7 @@ def test_pods_carry_the_flavors_node_selector_and_tolerations(team_a: Cluster) -
     assert {"key": "trainyard.dev/batch", "operator": "Exists"} in pod["spec"]["tolerations"]
 
 
+@pytest.mark.jobset_queues
 def test_a_job_that_can_never_fit_says_why(team_a: Cluster) -> None:
     sent = team_a.run(
         "kubectl", "create", "-n", "team-a", "-f", "-", stdin=yaml.safe_dump(queued("too-big", "64"))
@@ -237,6 +243,7 @@ def test_a_job_that_can_never_fit_says_why(team_a: Cluster) -> None:
     assert team_a.pods("too-big") == []
 
 
+@pytest.mark.jobset_queues
 @pytest.mark.core
 def test_a_high_priority_takes_the_quota_of_a_low_one_which_goes_on_after_it(
     team_a: Cluster, team_b: Cluster

@@ -98,6 +98,7 @@ def test_a_job_that_moves_to_another_flavor_carries_nothing_of_the_first(holding
         moves_to_another_flavor(mover)
 
 
+@pytest.mark.jobset_queues
 def test_what_the_queues_hold_changes_once_no_job_is_in_them_and_none_comes_meanwhile(
     holding_trainjobs: Cluster, team_a: Cluster
 ) -> None:

@@ -115,6 +115,7 @@ def test_what_cannot_be_sent_is_told_and_nothing_is_sent(team_a: Cluster, tmp_pa
     assert team_a.list("trainjobs") == []
 
 
+@pytest.mark.jobset_queues
 def test_a_job_that_never_fits_is_planned_with_the_warning_of_admission(
     team_a: Cluster, tmp_path: Path
 ) -> None:

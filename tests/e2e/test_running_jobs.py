@@ -162,6 +162,7 @@ def disturb(platform: Cluster, team: Cluster, draw: random.Random, number: int) 
     return f"the controllers in {namespace} are killed"
 
 
+@pytest.mark.jobset_queues
 def test_30_jobs_of_all_kinds_keep_their_pods_through_200_changes_and_three_destroys(
     steady: Cluster, tmp_path: Path
 ) -> None:
