@@ -114,6 +114,18 @@ def write_times(calls: Iterable[Call], resource: str, agent: str) -> dict[str, l
     return times
 
 
+def sent_times(calls: Iterable[Call], resource: str, agent: str) -> dict[str, float]:
+    """When the API server received a client's first write of each object, by `namespace/name`.
+
+    `agent` is the prefix of the client's User-Agent.
+    """
+    times: dict[str, float] = {}
+    for call in calls:
+        if call.resource == resource and call.is_write and call.done and call.agent.startswith(agent):
+            times.setdefault(f"{call.namespace}/{call.name}", call.received)
+    return times
+
+
 def latencies(starts: dict[str, float], answers: dict[str, list[float]]) -> dict[str, float]:
     """Seconds from each start to the first answer after it, without those that got no answer."""
     seconds = {}

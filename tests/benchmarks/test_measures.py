@@ -67,10 +67,12 @@ class Cluster:
         await asyncio.sleep(BUSY)
         self._call("patch", "trainjobs/status", name, OPERATOR)
 
-    def _call(self, verb: str, resource: str, name: str, agent: str) -> None:
+    def _call(
+        self, verb: str, resource: str, name: str, agent: str, *, received: float | None = None
+    ) -> None:
         now = time.time()
         code = 201 if verb == "create" else 200
-        call = Call(verb, resource, "default", name, agent, code, now, now)
+        call = Call(verb, resource, "default", name, agent, code, received or now, now)
         self.tail.calls.append(call)
         self.tail.heard(call)
 
@@ -119,6 +121,27 @@ def test_what_arrives_at_a_rate_is_measured_until_each_end_is_in_a_status() -> N
     assert least >= BUSY * 1000
     told = [call for call in cluster.tail.calls if call.resource == "trainjobs/status"]
     assert len(told) == 2 * 4
+
+
+class Hasty(Cluster):
+    """One whose controller once writes a status before the API server has answered who made the change."""
+
+    async def _patch(self, path: str, body: Any) -> None:
+        name, received = path.split("/")[-2], time.time()
+        if not name.endswith("-0"):
+            await super()._patch(path, body)
+            return
+        self._call("patch", "trainjobs/status", name, OPERATOR)
+        await asyncio.sleep(0.01)
+        self._call("patch", "jobsets/status", name, AGENT, received=received)
+
+
+@pytest.mark.usefixtures("impatience")
+def test_a_status_that_is_written_before_the_change_is_answered_is_one_since_the_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(driver_module, "_PATIENCE", 1.0)
+    asyncio.run(measures.steady(Hasty().bench, rates=[40], seconds=0.1))
 
 
 def test_what_was_raised_for_a_jobset_ends_the_measurement() -> None:
