@@ -110,10 +110,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.sandbox(area=folder))
         if hypothesis.is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.examples)
-    missing = {"linux"} if sys.platform != "linux" else set[str]()
-    if "trainer.kubeflow.org/trainjob" in _integrations():
-        missing.add("jobset_queues")
-    elsewhere = [item for item in items if any(item.get_closest_marker(name) for name in missing)]
+    elsewhere = [item for item in items if _is_of_elsewhere(item)]
     if elsewhere:
         config.hook.pytest_deselected(items=elsewhere)
         items[:] = [item for item in items if item not in elsewhere]
@@ -121,6 +118,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=_longest_first(phase) if phase else _place)
 
 
+def _is_of_elsewhere(item: pytest.Item) -> bool:
+    if item.get_closest_marker("linux") and sys.platform != "linux":
+        return True
+    return (
+        bool(item.get_closest_marker("jobset_queues")) and "trainer.kubeflow.org/trainjob" in _integrations()
+    )
+
+
+@functools.cache
 def _integrations() -> list[str]:
     """The kinds of jobs that Kueue holds in the sandbox, if its stack file names them."""
     stack = yaml.safe_load(SANDBOX_STACK.read_text(encoding="utf-8"))

@@ -112,6 +112,39 @@ def test_that_runs(): ...
     assert "1 passed, 1 deselected in" in answer.stdout
 
 
+@pytest.mark.parametrize(
+    ("kueue", "outcome"),
+    [
+        ("{enabled: true}", "2 passed in"),
+        ("{enabled: true, integrations: [jobset.x-k8s.io/jobset]}", "2 passed in"),
+        ("{enabled: true, integrations: [trainer.kubeflow.org/trainjob]}", "1 passed, 1 deselected in"),
+    ],
+)
+def test_what_queues_of_jobsets_do_is_not_run_where_the_sandboxs_queues_hold_trainjobs(
+    tmp_path: Path, kueue: str, outcome: str
+) -> None:
+    (tmp_path / "stacks").mkdir()
+    stack = f"config:\n  trainyard:platform:\n    kueue: {kueue}\n"
+    (tmp_path / "stacks" / "Pulumi.sandbox.yaml").write_text(stack)
+    folder = tmp_path / "tests"
+    folder.mkdir()
+    shutil.copy(Path(__file__).with_name("conftest.py"), folder)
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    jobset_queues\n")
+    (folder / "test_it.py").write_text(
+        """
+import pytest
+
+@pytest.mark.jobset_queues
+def test_of_such_a_queue(): ...
+
+def test_of_any_queue(): ...
+"""
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(folder), str(folder)]
+    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert (answer.returncode, answer.stdout.splitlines()[-1].rpartition(" in")[0] + " in") == (0, outcome)
+
+
 def test_a_skipped_test_fails_unless_what_it_lacks_is_a_gpu(tmp_path: Path) -> None:
     folder = tmp_path / "GPU"
     folder.mkdir()
