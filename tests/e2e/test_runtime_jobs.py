@@ -25,6 +25,7 @@ def contents(platform: Cluster) -> dict[str, str]:
     return {one["name"]: one["content"] for one in listed(platform)["trainJobs"]}
 
 
+@pytest.mark.jobset_queues
 def test_a_job_that_was_sent_before_a_change_has_the_older_content_and_one_after_it_the_newest(
     platform: Cluster, team_a: Cluster
 ) -> None:
