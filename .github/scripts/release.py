@@ -24,12 +24,18 @@ _IMAGE = f"{_IMAGED}{_NUMBER}"
 PLACES: Mapping[str, str] = {
     "pyproject.toml": r'(?m)^version = "([^"]+)"$',
     "policies/PulumiPolicy.yaml": r"(?m)^version: (\S+)$",
+    "examples/site/policies/PulumiPolicy.yaml": r"(?m)^version: (\S+)$",
+    "examples/*/trainjob.yaml": _IMAGE,
     "examples/kubectl-plugin/trainyard.yaml": r"(?m)(?:^  version: |/download/)v([0-9][^/\s]*)",
     "stacks/*.yaml": _IMAGE,
     "runtimes/*/*.yaml": _IMAGE,
     "runtimes/images.yaml": r'/trainyard/[a-z-]+\n +tag: "([^"]+)"',
     "sandbox/images/images.yaml": _IMAGE,
-    "docs/*.md": rf"(?:{_IMAGED}|/releases/download/v|/trainyard-){_NUMBER}",
+    "docs/*.md": (
+        rf"(?:{_IMAGED}|example\.com/trainers:|/releases/download/v|/trainyard-|trainyard\[[a-z,]+\]==|FROM=v)"
+        rf"{_NUMBER}"
+    ),
+    "SECURITY.md": rf"refs/tags/v{_NUMBER}",
 }
 """Where the version is: files, and what stands around it. Images that only the sandbox has are `:sandbox`."""
 VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?:(?:a|b|rc)[0-9]+)?")

@@ -6,13 +6,14 @@
 #     kubectl --context=manager apply --filename=-
 #
 # SERVER is the address that the manager reaches this cluster by; the current context's if
-# left out. The token in it ends after DURATION (8760h): run it again before that.
+# left out. NAMESPACE is the one of this cluster's Kueue (kueue-system). The token ends after
+# DURATION (8760h): run it again before that.
 set -euo pipefail
 here() { kubectl config view --minify --raw --flatten --output="jsonpath={.clusters[0].cluster.$1}"; }
 
 authority=$(here certificate-authority-data)
 server=${1:-$(here server)}
-token=$(kubectl create token trainyard-multikueue --namespace=kueue-system --duration="${DURATION:-8760h}")
+token=$(kubectl create token trainyard-multikueue --namespace="${NAMESPACE:-kueue-system}" --duration="${DURATION:-8760h}")
 cat <<KUBECONFIG
 apiVersion: v1
 kind: Config

@@ -14,7 +14,7 @@ class Worker(StrictModel):
     """A worker cluster, which runs jobs of this cluster."""
 
     kubeconfig_secret: str = Field(min_length=1)
-    """A Secret that you create in kueue-system. Its key `kubeconfig` holds the worker's kubeconfig."""
+    """A Secret that you create in Kueue's namespace. Its key `kubeconfig` holds the worker's kubeconfig."""
 
 
 class Dispatch(StrictModel):

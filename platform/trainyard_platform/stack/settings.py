@@ -126,7 +126,7 @@ class Artifacts(StrictModel):
     source: ArtifactSource = ArtifactSource.UPSTREAM
     """upstream: the projects' own addresses. mirror: `registry` and `manifests`. folder: local files."""
     registry: str | None = Field(default=None, min_length=1, pattern=r"^[^\s:/]+(:[0-9]+)?(/[^\s]+[^/])?$")
-    """With source mirror: registry and prefix, without a scheme. They come before upstream's image paths."""
+    """With source mirror: registry and prefix, without a scheme. They come before upstream's full names."""
     manifests: str | None = Field(default=None, pattern=r"^https://\S+[^/]$")
     """With source mirror: URL of the folder with the files <artifact>/<version>/<path>."""
     folder: str | None = Field(default=None, min_length=1)
