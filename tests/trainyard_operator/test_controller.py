@@ -877,6 +877,30 @@ def test_where_the_crd_has_no_place_for_the_word_it_is_tried_once(monkeypatch: p
     run(test)
 
 
+def test_where_the_crd_refuses_a_status_of_nothing_but_the_word_the_word_is_tried_once() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            s.settings = replace(s.settings, queue_holds_jobset=True)
+            job = s.api.objects[JOB]
+            s.api.put(JOB, {**job, "metadata": {**job["metadata"], "labels": {names.QUEUE_LABEL: "default"}}})
+            s.see(JOB, "MODIFIED")
+            refusal = status(
+                422, "Invalid", "status: Invalid value: 0: in body should have at least 1 properties"
+            )
+            s.api.refuse_next("PATCH", "/status", refusal)
+            await s.settle()
+            s.see_jobset()
+            s.controller.everything()
+            await s.settle()
+            assert "status" not in s.api.objects[JOB]
+            s.report(ready=0)
+            await s.settle()
+            # Whether the CRD has a place for another part is not known yet.
+            assert s.api.objects[JOB]["status"]["trainyard"] == {"nodes": "0/1"}
+
+    run(test)
+
+
 def fails(s: Scene, name: str, *, attempt: int, at: int, message: str = "") -> None:
     """The API server tells that a pod of the job has failed."""
     jobset = s.api.objects[JOBSET]["metadata"]

@@ -434,7 +434,13 @@ class Controller:
         if wait := memory.pace.wait(status, self._clock()):
             return wait
         self._must_lead()
-        live = await self._applier.status(trainjob, status)
+        try:
+            live = await self._applier.status(trainjob, status)
+        except ApiError as error:
+            if list(status) != [names.STATUS_FIELD] or _NOTHING_LEFT not in error.message:
+                raise
+            self._dropped |= set(status[names.STATUS_FIELD])
+            return None
         if live is not None:
             kept = live.get(names.STATUS_FIELD) or {}
             ours = status.get(names.STATUS_FIELD) or {}
@@ -458,6 +464,10 @@ class Controller:
             ours["attempts"] = list(observed.attempts)
         ours = {name: value for name, value in ours.items() if name not in self._dropped}
         return {**(status or {}), names.STATUS_FIELD: ours} if ours else status
+
+
+_NOTHING_LEFT = "should have at least 1 properties"
+"""Of the refusal of a status of which a CRD that lacks our field has dropped everything."""
 
 
 def _builds(trainjob: model.TrainJob) -> bool:
