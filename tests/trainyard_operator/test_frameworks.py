@@ -223,7 +223,7 @@ def test_whoever_wants_several_gpus_a_node_is_told_that_xgboost_waits_for_a_proc
     said = (
         "spec.trainer.resourcesPerNode: each node has 2 workers in DMLC_NUM_WORKER, one for each GPU, and a "
         "pod starts only one: unless the command starts a process for each GPU, each with a DMLC_TASK_ID of "
-        "its own, the tracker waits for ever; or ask for one GPU a node"
+        "its own, the job never starts to train; or ask for one GPU a node"
     )
     job = trainjob({"trainer": {"resourcesPerNode": {"limits": {"nvidia.com/gpu": gpus}}} if gpus else {}})
     assert validate(job, None, runtime({policy: {}})).warnings == ((said,) if warned else ())

@@ -45,7 +45,7 @@ class XGBoost:
         return (
             f"{_RESOURCES}: each node has {gpus} workers in DMLC_NUM_WORKER, one for each GPU, and a pod "
             "starts only one: unless the command starts a process for each GPU, each with a DMLC_TASK_ID of "
-            "its own, the tracker waits for ever; or ask for one GPU a node",
+            "its own, the job never starts to train; or ask for one GPU a node",
         )
 
     def enforce_ml_policy(self, info: Info) -> Info:
