@@ -57,9 +57,10 @@ for epoch in range(int(os.environ.get("EPOCHS", "10"))):
             loss.backward()
             optimizer.step()
             losses.append(loss.item())
-    print(
-        f"rank {rank} of {world}: epoch {epoch}, {len(ids)} rows from {min(ids)} to {max(ids)}, "
-        f"loss {losses[0]:.6f} -> {losses[-1]:.6f}",
-        flush=True,
-    )
+    # A small table may have no row for some of the ranks.
+    rows, change = "no rows", ""
+    if ids:
+        rows = f"{len(ids)} rows from {min(ids)} to {max(ids)}"
+        change = f", loss {losses[0]:.6f} -> {losses[-1]:.6f}"
+    print(f"rank {rank} of {world}: epoch {epoch}, {rows}{change}", flush=True)
 dist.destroy_process_group()

@@ -4,6 +4,10 @@ Run it where KUBECONFIG leads to a cluster with Trainyard:
 
     trainyard sandbox exec -- python examples/digits/submit.py
 
+The image needs scikit-learn, whose digits are trained on. The sandbox's has it;
+PyTorch's own, which the catalog names, does not: elsewhere, set `image` of
+CustomTrainer, or `packages_to_install=["scikit-learn"]` if pods reach a package index.
+
 The same job for kubectl is `trainjob.yaml` beside this file. Exit code 1: the
 job failed.
 """

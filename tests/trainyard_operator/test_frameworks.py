@@ -213,6 +213,22 @@ def test_xgboost_workers_are(trainer, resources, workers):
     assert (found["env"], found["ports"]) == (dmlc(workers), [{"containerPort": 29500}])
 
 
+@pytest.mark.parametrize(
+    ("policy", "gpus", "warned"),
+    [("xgboost", 2, True), ("xgboost", 1, False), ("xgboost", None, False), ("jax", 2, False)],
+)
+def test_whoever_wants_several_gpus_a_node_is_told_that_xgboost_waits_for_a_process_of_each(
+    policy, gpus, warned
+):
+    said = (
+        "spec.trainer.resourcesPerNode: each node has 2 workers in DMLC_NUM_WORKER, one for each GPU, and a "
+        "pod starts only one: unless the command starts a process for each GPU, each with a DMLC_TASK_ID of "
+        "its own, the job never starts to train; or ask for one GPU a node"
+    )
+    job = trainjob({"trainer": {"resourcesPerNode": {"limits": {"nvidia.com/gpu": gpus}}} if gpus else {}})
+    assert validate(job, None, runtime({policy: {}})).warnings == ((said,) if warned else ())
+
+
 def test_plainml_sets_xgboosts_variables_of_the_trainjob():
     job = trainjob({"trainer": {"env": [{"name": "A", "value": "1"}]}})
     env = containers(job, runtime({"xgboost": {}}))["node"]["env"]

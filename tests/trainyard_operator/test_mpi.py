@@ -214,6 +214,30 @@ def test_whoever_wants_one_node_is_told_of_the_two_pods(nodes, policy, warned):
     assert validate(job, None, mpi_runtime(**policy)).warnings == ((said,) if warned else ())
 
 
+@pytest.mark.parametrize(
+    ("words", "variables", "missing"),
+    [
+        (["mpirun", "solve"], ["STEPS", "HF_TOKEN"], "STEPS, HF_TOKEN"),
+        (["mpirun", "-x", "STEPS", "-x", "HF_TOKEN=a", "solve"], ["STEPS", "HF_TOKEN"], ""),
+        (["sh", "-c", "exec /usr/bin/mpirun -x 'STEPS' solve"], ["STEPS"], ""),
+        (["sh", "-c", "exec /usr/bin/mpirun -x STEPS_A solve"], ["STEPS"], "STEPS"),
+        (["mpirun", "solve"], list("ABCDE"), "A, B, C, D and others"),
+        (["mpirun", "solve"], ["OMPI_MCA_btl"], ""),
+        (["deepspeed", "train.py"], ["STEPS"], ""),
+        (["mpirun", "solve"], [], ""),
+    ],
+)
+def test_whoever_sets_variables_that_mpirun_does_not_pass_on_is_told(words, variables, missing):
+    env = [{"name": name, "value": "1"} for name in variables]
+    said = (
+        f"spec.trainer.env: ranks on other nodes do not get {missing}: mpirun passes on only what its "
+        f"command names, as with -x {variables[0] if variables else ''}"
+    )
+    for trainer in ({"command": words}, {"command": words[:1], "args": words[1:]}):
+        warnings = validate(trainjob({"trainer": {**trainer, "env": env}}), None, mpi_runtime()).warnings
+        assert warnings == ((said,) if missing else ())
+
+
 def test_who_only_changes_a_trainjob_is_not_told_again():
     rt = mpi_runtime({"name": "node", "image": "i"}, {"name": "node", "image": "j"})
     old = trainjob({"trainer": {"image": "mine"}})

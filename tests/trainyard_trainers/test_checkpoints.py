@@ -21,7 +21,7 @@ def checkpoint(folder: Path, step: int) -> Path:
     path = folder / f"checkpoint-{step}"
     path.mkdir(parents=True)
     (path / "adapter_model.safetensors").write_bytes(safetensors({"a.weight": (4, 4)}))
-    for name in ("optimizer.pt", "scheduler.pt", "rng_state_0.pth", "rng_state_1.pth"):
+    for name in ("optimizer.pt", "scheduler.pt", "rng_state_0.pth", "rng_state_1.pth", "scaler.pt"):
         with zipfile.ZipFile(path / name, "w") as archive:
             archive.writestr("data", bytes(100))
     (path / "trainer_state.json").write_text(f'{{"global_step": {step}}}')
@@ -48,8 +48,8 @@ def test_there_may_be_none(tmp_path: Path) -> None:
             ("adapter_model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json"),
             ("nothing", "a part", "all but the end"),
         ),
-        # Without random numbers of a process transformers goes on.
-        *itertools.product(("rng_state_1.pth",), ("an empty file", "a part", "all but the end")),
+        # Without random numbers of a process, or the scale of a loss, transformers goes on.
+        *itertools.product(("rng_state_1.pth", "scaler.pt"), ("an empty file", "a part", "all but the end")),
     ],
 )
 def test_one_that_was_being_written_is_left_aside(

@@ -180,9 +180,10 @@ def _weights(path: Path) -> None:
 
 
 def _archives(path: Path) -> None:
-    # Without one of the first two, transformers takes neither. Each process writes its random numbers.
-    random = sorted(path.glob("rng_state*.pth"))
-    for file in (path / "optimizer.pt", path / "scheduler.pt", *random):
+    # Without one of the first two, transformers takes neither. Each process writes its random numbers,
+    # and a training in float16 how it scales its loss.
+    others = sorted((*path.glob("rng_state*.pth"), *path.glob("scaler.pt")))
+    for file in (path / "optimizer.pt", path / "scheduler.pt", *others):
         # The directory of such an archive is at its end.
         if not zipfile.is_zipfile(file):
             raise ValueError(f"{file.name} is cut off")

@@ -42,7 +42,8 @@ class Settings:
     gradient_checkpointing: bool = _set(True, "compute activations twice, to hold fewer of them")
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = _set(
         "float32",
-        "of the weights in memory; auto: as they are stored. Only an adapter alone needs no float32",
+        "of the weights in memory; auto: as they are stored. Only an adapter alone needs no float32. "
+        "float16 needs a GPU",
     )
     seed: int = _set(42, "of everything random", 0, 2**32 - 1)
     logging_steps: int = _set(10, "steps between two lines of progress", 1, 10**9)

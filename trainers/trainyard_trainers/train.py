@@ -18,7 +18,7 @@ import transformers
 import trl
 from peft import LoraConfig, PeftModel
 
-from . import arguments, checkpoints, columns, data, memory, rewards, weights
+from . import arguments, checkpoints, columns, data, memory, precision, rewards, weights
 from .failures import Failure, InvalidArgument, InvalidDataset, Unshared
 from .settings import Dpo, Grpo, Settings, Sft
 
@@ -109,7 +109,7 @@ def configuration(settings: Settings) -> Any:
     """TRL's configuration, for a GPU if there is one.
 
     Raises:
-        InvalidArgument: What TRL cannot do with this number of processes.
+        InvalidArgument: What TRL cannot do with this number of processes, or without a GPU.
     """
     kind, _ = KINDS[type(settings)]
     values = {
@@ -132,7 +132,12 @@ def configuration(settings: Settings) -> Any:
         report_to=[],
         disable_tqdm=True,
         use_cpu=not has_gpu,
-        bf16=has_gpu and settings.dtype != "float16" and torch.cuda.is_bf16_supported(),
+        **precision.mixed(
+            precision.loaded(settings),
+            has_gpu=has_gpu,
+            # By default, a GPU that only emulates bfloat16, such as a T4, counts as one that supports it.
+            has_bfloat16=has_gpu and torch.cuda.is_bf16_supported(including_emulation=False),
+        ),
         # Debian's PyTorch has MPI, which would be taken before gloo.
         ddp_backend=None if has_gpu else "gloo",
         ddp_find_unused_parameters=False,

@@ -31,12 +31,17 @@ class Tensor:
     Args:
         name: Such as `model.layers.0.self_attn.q_proj.weight`.
         shape: Its dimensions.
-        size: Bytes of one element.
+        dtype: Of its elements, as safetensors names it.
     """
 
     name: str
     shape: tuple[int, ...]
-    size: int
+    dtype: str
+
+    @property
+    def size(self) -> int:
+        """Bytes of one element."""
+        return _BYTES[self.dtype]
 
     @property
     def elements(self) -> int:
@@ -92,8 +97,11 @@ def of_file(path: Path) -> tuple[Tensor, ...]:
         data = max((entry["data_offsets"][1] for entry in entries.values()), default=0)
         if path.stat().st_size < 8 + length + data:
             raise ValueError("it is cut off")
+        unknown = {entry["dtype"] for entry in entries.values()} - _BYTES.keys()
+        if unknown:
+            raise ValueError(f"it has numbers of the type {min(unknown)}")
         return tuple(
-            Tensor(name, tuple(int(side) for side in entry["shape"]), _BYTES[entry["dtype"]])
+            Tensor(name, tuple(int(side) for side in entry["shape"]), entry["dtype"])
             for name, entry in entries.items()
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:

@@ -44,13 +44,14 @@ class Start:
         return self.command + self.args
 
 
-def start(words: Sequence[str], policy: str, own: Sequence[str]) -> Start:
+def start(words: Sequence[str], policy: str, own: Sequence[str], variables: Sequence[str] = ()) -> Start:
     """How the words of a command start on a runtime.
 
     Args:
         words: As they were given; none for the runtime's own command.
         policy: The runtime's ML policy, such as `torch`; empty for none.
         own: The runtime's own command.
+        variables: Names of those that ranks need: mpirun passes on to other nodes only what it is told.
 
     Raises:
         UserError: There is nothing to start.
@@ -77,7 +78,7 @@ def start(words: Sequence[str], policy: str, own: Sequence[str]) -> Start:
         by = (TORCHRUN,) if command[0] in _NAMES_ON_PATH else (command[0], "-m", "torch.distributed.run")
         return Start((*by, *ranks))
     if policy == "mpi" and program not in SHELLS:
-        return Start((MPIRUN, *command))
+        return Start((MPIRUN, *(word for name in variables for word in ("-x", name)), *command))
     return Start(command)
 
 

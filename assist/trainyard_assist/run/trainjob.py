@@ -128,18 +128,19 @@ def _trainer(
 ) -> dict[str, Any]:
     if starters.names_program(settings.command):  # all that a copy started gives way to it
         trainer = {field: value for field, value in trainer.items() if field not in ("command", "args")}
+    env = _env(settings, secret_keys, trainer.get("env") or ())
     own = trainer.get("command")
     words = [_as_given(word) for word in settings.command]
     if own == []:  # the image's own starts, with the arguments if there are some
         trainer |= {"args": words} if words else {}
     elif settings.command or not (own or trainer.get("args")):
-        start = starters.start(settings.command, runtime.policy, own or runtime.command)
+        variables = [str(variable["name"]) for variable in env]
+        start = starters.start(settings.command, runtime.policy, own or runtime.command, variables)
         trainer |= {"command": [_as_given(word) for word in start.command]} if start.command else {}
         trainer |= {"args": [_as_given(word) for word in start.args]} if start.args else {}
     trainer |= {"numNodes": settings.nodes} if settings.nodes is not None else {}
     trainer |= {"image": settings.image} if settings.image else {}
-    if env := _env(settings, secret_keys, trainer.get("env") or ()):
-        trainer["env"] = env
+    trainer |= {"env": env} if env else {}
     if amounts := _amounts(settings, runtime, trainer):
         trainer["resourcesPerNode"] = amounts
     return trainer

@@ -41,6 +41,21 @@ def test_a_command_starts_under_what_the_policy_needs(policy: str, command: str,
 
 
 @pytest.mark.parametrize(
+    ("policy", "command", "started"),
+    [
+        ("mpi", "python train.py", "mpirun -x STEPS -x HF_TOKEN python train.py"),
+        ("mpi", "mpirun ./solve", "mpirun ./solve"),
+        ("torch", "python train.py", "torchrun train.py"),
+    ],
+)
+def test_the_mpirun_that_is_put_before_a_command_passes_variables_on(
+    policy: str, command: str, started: str
+) -> None:
+    variables = ("STEPS", "HF_TOKEN")
+    assert start(shlex.split(command), policy, (), variables) == Start(tuple(shlex.split(started)))
+
+
+@pytest.mark.parametrize(
     ("command", "args"),
     [("python train.py --epochs 3", "train.py --epochs 3"), ("python -m team.train", "-m team.train")],
 )

@@ -27,6 +27,17 @@ def test_a_command_alone_makes_the_smallest_trainjob() -> None:
     }
 
 
+def test_variables_and_those_of_secrets_reach_the_ranks_on_other_nodes() -> None:
+    job = made({"env": ["STEPS=200"]}, runtime("mpi"), secret_keys={"hub": ["HF_TOKEN"]})
+    assert job["spec"]["trainer"] == {
+        "command": ["mpirun", "-x", "HF_TOKEN", "-x", "STEPS", *COMMAND],
+        "env": [
+            {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "HF_TOKEN"}}},
+            {"name": "STEPS", "value": "200"},
+        ],
+    }
+
+
 def test_each_setting_has_its_field() -> None:
     given = {
         "nodes": 2,

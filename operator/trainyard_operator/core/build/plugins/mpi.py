@@ -7,6 +7,8 @@ name; both train in their container `node`. The SSH key is generated once, when 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import PurePosixPath
 from typing import Final
 
 from trainyard_api import json_reader, names
@@ -53,6 +55,13 @@ _PRTE_SLOTS_VARIABLE: Final = "PRTE_MCA_prte_set_default_slots"
 _PRTE_SHELL_VARIABLE: Final = "PRTE_MCA_plm_ssh_args"
 """Variables of Open MPI 5 and later, which ignores the older ones."""
 
+_OWN_PREFIX: Final = "OMPI_"
+"""How the variables begin that `mpirun` passes on by itself."""
+_STARTERS: Final = frozenset({"mpirun", "mpiexec", "orterun", "prterun"})
+_FORWARD: Final = "-x"
+_SHOWN: Final = 4
+"""Variables that a warning names."""
+
 
 class MPI:
     """Sets the number of workers, mounts the key and the hosts, and builds both."""
@@ -74,9 +83,11 @@ class MPI:
         return (*_node_errors(info, policy), *reserved.errors(info, _RESERVED))
 
     def warnings(self, info: Info) -> Sequence[str]:
-        """Warnings about one node, which is two pods, and an image for only one of launcher and workers."""
+        """Warnings about one node, an image of only some pods, and variables that ranks do not get."""
         policy = info.policy("mpi")
-        return () if policy is None else (*_node_warnings(info, policy), *_image_warnings(info))
+        if policy is None:
+            return ()
+        return (*_node_warnings(info, policy), *_image_warnings(info), *_variable_warnings(info))
 
     def enforce_ml_policy(self, info: Info) -> Info:
         """`info` with the number of workers, the volumes, and the launcher's variables.
@@ -145,6 +156,28 @@ def _node_warnings(info: Info, policy: Json) -> Iterator[str]:
         yield (
             f"{path}: 1 makes two pods, the launcher and one more node, each with the resources of a node, "
             "as 2 does: a runtime with mlPolicy.mpi always has both"
+        )
+
+
+def _variable_warnings(info: Info) -> Iterator[str]:
+    """Ranks on other nodes are sessions of sshd, which have none of its container's variables."""
+    trainer = info.trainer or {}
+    given = (json_reader.texts(trainer.get(field), _TRAINER.child(field)) for field in ("command", "args"))
+    # A shell's line is one of them.
+    words = [word.strip("\"'") for part in given for line in part for word in line.split()]
+    if not any(PurePosixPath(word).name in _STARTERS for word in words):
+        return
+    forwarded = {word.partition("=")[0] for option, word in pairwise(words) if option == _FORWARD}
+    missing = [
+        variable["name"]
+        for variable in reserved.variables(info)
+        if variable["name"] not in forwarded and not variable["name"].startswith(_OWN_PREFIX)
+    ]
+    if missing:
+        more = " and others" if len(missing) > _SHOWN else ""
+        yield (
+            f"{reserved.ENV_PATH}: ranks on other nodes do not get {', '.join(missing[:_SHOWN])}{more}: "
+            f"mpirun passes on only what its command names, as with {_FORWARD} {missing[0]}"
         )
 
 

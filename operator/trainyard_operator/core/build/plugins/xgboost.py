@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from trainyard_api import names
-from trainyard_api.errors import ErrorType, FieldError
+from trainyard_api.errors import ErrorType, FieldError, FieldPath
 
 from ...model import JobSet, TrainJob
 from .. import resources
 from ..info import Info
 from . import reserved
+
+_RESOURCES: Final = FieldPath("spec.trainer.resourcesPerNode")
 
 
 class XGBoost:
@@ -32,6 +35,17 @@ class XGBoost:
             )
             for position, variable in enumerate(reserved.variables(info))
             if variable["name"] in names.RESERVED_ENV["xgboost"]
+        )
+
+    def warnings(self, info: Info) -> Sequence[str]:
+        """A warning about nodes with several GPUs: each needs as many processes, and a pod starts one."""
+        gpus = 0 if info.policy("xgboost") is None else resources.gpu_count(resources.per_node(info))
+        if gpus < 2:
+            return ()
+        return (
+            f"{_RESOURCES}: each node has {gpus} workers in DMLC_NUM_WORKER, one for each GPU, and a pod "
+            "starts only one: unless the command starts a process for each GPU, each with a DMLC_TASK_ID of "
+            "its own, the job never starts to train; or ask for one GPU a node",
         )
 
     def enforce_ml_policy(self, info: Info) -> Info:
