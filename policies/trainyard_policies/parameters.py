@@ -82,7 +82,7 @@ class Parameters(StrictModel):
     """Maximum request of one training node for each resource, by resource name. Default for CPU and memory:
     the amounts of the largest machine in `nodePools`. Without `nodePools`, the default is more than any
     machine has."""
-    longest_grace: int = Field(default=3600, ge=0)
+    longest_grace: int = Field(default=600, ge=0)
     """Maximum value of `terminationGracePeriodSeconds` of a pod, in seconds."""
     priority_classes: tuple[str, ...] | None = None
     """PriorityClasses that training pods can use. Default: every PriorityClass, except those with the prefix

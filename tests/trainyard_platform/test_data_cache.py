@@ -100,11 +100,23 @@ def containers(pod: str, condition: str) -> str:
 
 
 def apart(pod: str) -> str:
-    """CEL: the pods use no namespace and no port of their node."""
-    ports = "container.?ports.orValue([]).all(port, port.?hostPort.orValue(0) == 0)"
+    """CEL: the pods use no namespace, no port and no requests of their node."""
+    container = (
+        "container.?ports.orValue([]).all(port, port.?hostPort.orValue(0) == 0) "
+        "&& container.?livenessProbe.?httpGet.?host.orValue('') == '' "
+        "&& container.?livenessProbe.?tcpSocket.?host.orValue('') == '' "
+        "&& container.?readinessProbe.?httpGet.?host.orValue('') == '' "
+        "&& container.?readinessProbe.?tcpSocket.?host.orValue('') == '' "
+        "&& container.?startupProbe.?httpGet.?host.orValue('') == '' "
+        "&& container.?startupProbe.?tcpSocket.?host.orValue('') == '' "
+        "&& container.?lifecycle.?postStart.?httpGet.?host.orValue('') == '' "
+        "&& container.?lifecycle.?postStart.?tcpSocket.?host.orValue('') == '' "
+        "&& container.?lifecycle.?preStop.?httpGet.?host.orValue('') == '' "
+        "&& container.?lifecycle.?preStop.?tcpSocket.?host.orValue('') == ''"
+    )
     return (
         f"!{pod}.?hostNetwork.orValue(false) && !{pod}.?hostPID.orValue(false) "
-        f"&& !{pod}.?hostIPC.orValue(false) && {containers(pod, ports)}"
+        f"&& !{pod}.?hostIPC.orValue(false) && {containers(pod, container)}"
     )
 
 
@@ -161,7 +173,8 @@ LIMITS = [
     {
         "expression": f"{apart(HEAD)} && {apart(WORKER)}",
         "message": "spec.leaderWorkerTemplate: pods of a data cache may not use the namespaces and ports of "
-        "their node. Remove hostNetwork, hostPID, hostIPC and hostPort.",
+        "their node, nor send requests from it to other hosts. Remove hostNetwork, hostPID, hostIPC, "
+        "hostPort, and the host in httpGet and tcpSocket of probes and lifecycle hooks.",
     },
     {
         "expression": f"{unprivileged(f'{SET}.?leaderTemplate')} && {unprivileged(f'{SET}.?workerTemplate')}",

@@ -13,13 +13,16 @@ from ..rule import Edit, Finding, Level, Rule, Severity
 from ..subject import Subject
 
 NAMESPACES = ("hostNetwork", "hostPID", "hostIPC")
-_ASKED_BY_THE_KUBELET: Final = (
+ASKED_BY_THE_KUBELET: Final = (
     ("livenessProbe",),
     ("readinessProbe",),
     ("startupProbe",),
     ("lifecycle", "postStart"),
     ("lifecycle", "preStop"),
 )
+"""Of a container: what the kubelet asks from the node's network."""
+TO_A_HOST: Final = ("httpGet", "tcpSocket")
+"""The kinds of these requests that can name another host."""
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
@@ -58,9 +61,9 @@ def _ports(container: Container) -> Iterator[Finding]:
 
 def _hosts(container: Container) -> Iterator[Finding]:
     """Of what the kubelet sends from the node's network, as Pod Security's baseline has it since 1.34."""
-    for steps in _ASKED_BY_THE_KUBELET:
+    for steps in ASKED_BY_THE_KUBELET:
         handler, at = json_reader.below(container.value, container.path, *steps)
-        for kind in ("httpGet", "tcpSocket"):
+        for kind in TO_A_HOST:
             action, path = json_reader.below(handler, at, kind)
             host = path.child("host")
             if json_reader.text(action.get("host"), host):

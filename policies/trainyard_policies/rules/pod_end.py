@@ -41,9 +41,10 @@ def _finalizers(template: Json, path: FieldPath) -> Iterator[Finding]:
 RULE = Rule(
     id="pod-end",
     title="A pod terminates soon after its deletion",
-    why="The next job waits for the pod's quota, and a drain of its node waits too. A process may ignore "
-    "the signal to end until terminationGracePeriodSeconds have passed. A pod with a finalizer stays after "
-    "its TrainJob is deleted, until somebody removes the finalizer, which a data scientist may not.",
+    why="A process may ignore the signal to end until terminationGracePeriodSeconds have passed. Meanwhile, "
+    "its pod still uses its GPUs, although Kueue already gives their quota to other jobs, and a drain of its "
+    "node waits. A pod with a finalizer stays after its TrainJob is deleted, until somebody removes the "
+    "finalizer, which a data scientist may not.",
     remedy="Leave out finalizers, and save a checkpoint in the time that is allowed, or ask your platform "
     "team to allow more (policies.parameters.longestGrace in the stack file).",
     severity=Severity.HIGH,

@@ -84,8 +84,9 @@ def _limits(parameters: Parameters) -> Iterator[tuple[str, str]]:
     )
     yield (
         _all(_is_apart_from_the_host(pod) for pod in _PODS),
-        "spec.leaderWorkerTemplate: pods of a data cache may not use the namespaces and ports of their node. "
-        f"Remove {', '.join(host_access.NAMESPACES)} and hostPort.",
+        "spec.leaderWorkerTemplate: pods of a data cache may not use the namespaces and ports of their node, "
+        f"nor send requests from it to other hosts. Remove {', '.join(host_access.NAMESPACES)}, hostPort, "
+        "and the host in httpGet and tcpSocket of probes and lifecycle hooks.",
     )
     yield (
         _all(map(_has_no_privileges, _TEMPLATES)),
@@ -170,7 +171,12 @@ def _is_apart_from_the_host(pod: str) -> str:
     """CEL: whether the pod has what the rule `host-access` demands of a TrainJob's pods, but for volumes."""
     namespaces = (f"!{pod}.?{name}.orValue(false)" for name in host_access.NAMESPACES)
     ports = "container.?ports.orValue([]).all(port, port.?hostPort.orValue(0) == 0)"
-    return _all((*namespaces, _of_each_container(pod, ports)))
+    hosts = (
+        f"container.?{'.?'.join((*steps, kind))}.?host.orValue('') == ''"
+        for steps in host_access.ASKED_BY_THE_KUBELET
+        for kind in host_access.TO_A_HOST
+    )
+    return _all((*namespaces, _of_each_container(pod, _all((ports, *hosts)))))
 
 
 def _has_no_privileges(template: str) -> str:
