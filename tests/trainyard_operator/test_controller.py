@@ -20,6 +20,7 @@ from trainyard_api import names
 from trainyard_kube.resources import CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES, TRAINJOBS
 from trainyard_operator.core import model
 from trainyard_operator.core.decide import revisions
+from trainyard_operator.core.decide.reconcile import RETRY_SECONDS
 from trainyard_operator.core.decide.views import RuntimeKey, revision_of
 from trainyard_operator.core.status.pod_readiness import Nodes
 from trainyard_operator.watch.cache import Cache, Key
@@ -38,6 +39,8 @@ from trainyard_operator.work.runtimes import (
 )
 
 from . import companions
+
+WORKLOAD = "/apis/kueue.x-k8s.io/v1beta2/namespaces/team/workloads/jobset-tj"
 
 
 def test_a_trainjob_becomes_a_jobset_of_its_own() -> None:
@@ -1734,21 +1737,46 @@ def test_annotations_that_the_cluster_no_longer_strips_come_back_when_somebody_t
     run(test)
 
 
+async def suspended_in_its_queue(s: Scene) -> None:
+    """A user suspends the job, whose JobSet has waited for ten seconds."""
+    s.settings = replace(s.settings, queue_holds_jobset=True)
+    job = s.api.objects[JOB]
+    s.api.put(JOB, {**job, "metadata": {**job["metadata"], "labels": {names.QUEUE_LABEL: "default"}}})
+    s.see(JOB, "MODIFIED")
+    await s.settle()
+    s.see_jobset()
+    await s.settle()
+    job = s.api.objects[JOB]
+    s.api.put(JOB, {**job, "spec": {**job["spec"], "suspend": True}})
+    s.see(JOB, "MODIFIED")
+    await later(s, 10)
+
+
 def test_a_job_in_a_queue_is_suspended_though_kueue_does_not_manage_its_namespace() -> None:
     async def test() -> None:
         async with scene() as s:
-            s.settings = replace(s.settings, queue_holds_jobset=True)
-            job = s.api.objects[JOB]
-            s.api.put(JOB, {**job, "metadata": {**job["metadata"], "labels": {names.QUEUE_LABEL: "default"}}})
-            s.see(JOB, "MODIFIED")
-            await s.settle()
-            s.see_jobset()
-            await s.settle()
-            job = s.api.objects[JOB]
-            s.api.put(JOB, {**job, "spec": {**job["spec"], "suspend": True}})
-            s.see(JOB, "MODIFIED")
-            await later(s, 10)
+            await suspended_in_its_queue(s)
             assert s.conditions() == {"Suspended": "Suspended"}
+
+    run(test)
+
+
+def test_a_workload_that_kueue_makes_of_a_suspended_job_is_deactivated_at_the_next_look() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await suspended_in_its_queue(s)
+
+            async def look() -> float | None:
+                s.second += RETRY_SECONDS
+                s.controller.touched(KEY)
+                return await s.settle()
+
+            assert await look() == RETRY_SECONDS, "there is no Workload yet"
+            owner = {"uid": s.api.objects[JOBSET]["metadata"]["uid"]}
+            s.api.put(WORKLOAD, {"metadata": {"ownerReferences": [owner]}, "spec": {"active": True}})
+            await look()
+            assert s.api.objects[WORKLOAD]["spec"] == {"active": False}
+            assert await look() is None, "nobody has to look again"
 
     run(test)
 

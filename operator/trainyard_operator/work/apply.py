@@ -128,6 +128,8 @@ class Written:
     """The other field manager that wrote the object last; empty if unknown."""
     stripped: Stripped | None = None
     """What the cluster has removed from the child; None if the write is not of a child."""
+    deactivated: bool = False
+    """The JobSet has a Workload, and it is deactivated now."""
 
 
 class RefusedError(Exception):
@@ -176,7 +178,7 @@ class Applier:
             case model.Label() | model.Suspend():
                 await self._edit(key, write)
             case model.Activate():
-                return Written(changed=await self._activate(write))
+                return await self._activate(write)
         return Written()
 
     async def status(self, trainjob: model.TrainJob, status: model.Json) -> model.Json | None:
@@ -337,8 +339,8 @@ class Applier:
         body = {**live, "metadata": {**metadata, part: {**(metadata.get(part) or {}), **added}}}
         self._remember(key, JOBSETS, await self._replace(JOBSETS, path, write.name, body))
 
-    async def _activate(self, write: model.Activate) -> bool:
-        """Set `spec.active` of the JobSet's Workloads; False if they have it already.
+    async def _activate(self, write: model.Activate) -> Written:
+        """Set `spec.active` of the JobSet's Workloads, unless they have it already.
 
         Kueue creates a Workload with a JobSet in a queue, and creates it active.
         """
@@ -361,7 +363,7 @@ class Applier:
             raise refusal(error, WORKLOADS, f"of JobSet {write.name}") from error
         if not unfinished and write.awaited:
             raise RetryError(f"Kueue has no Workload of JobSet {write.name} yet that could be deactivated")
-        return changed
+        return Written(changed, deactivated=bool(unfinished) and not write.active)
 
     async def _record(self, write: model.RecordRevision) -> None:
         self._cache.revisions_used[write.name] = self._clock()
