@@ -169,6 +169,8 @@ def test_a_queues_label_that_was_taken_off_by_hand_comes_back() -> None:
 
 
 PRIORITY = "kueue.x-k8s.io/priority-class"
+LIMIT = "kueue.x-k8s.io/max-exec-time-seconds"
+PARAMETER = "provreq.kueue.x-k8s.io/ValidUntilSeconds"
 
 
 @pytest.mark.parametrize(
@@ -456,9 +458,13 @@ def test_a_refused_write_to_the_workload_blocks() -> None:
         ({QUEUE: "default", "else": "x"}, {}, {QUEUE: "default"}),
         ({QUEUE: "default"}, {QUEUE: "other"}, {QUEUE: "other"}),
         ({GATES: GATE}, {}, {}),
+        ({PRIORITY: "low"}, {}, {PRIORITY: "low"}),
+        ({LIMIT: "60"}, {}, {}),
+        ({LIMIT: "60"}, {LIMIT: "90"}, {LIMIT: "90"}),
+        ({PARAMETER: "60"}, {}, {}),
     ],
 )
-def test_what_kueue_has_added_stays_but_for_gates(
+def test_what_kueue_has_added_or_refuses_to_lose_stays_and_what_the_trainjob_has_lost_does_not(
     live: dict[str, str], written: dict[str, str], kept: dict[str, str]
 ) -> None:
     assert queueing.kept(live, written) == kept

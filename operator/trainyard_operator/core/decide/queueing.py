@@ -33,8 +33,10 @@ _LABELS: Final = frozenset(
         names.MAX_EXECUTION_TIME_LABEL,
     }
 )
-_OF_KUEUE: Final = (f"{names.KUEUE_GROUP}/", names.PROVISIONING_PREFIX)
-"""How the labels and annotations begin that Kueue reads of a job, or writes on it."""
+_OF_KUEUE: Final = f"{names.KUEUE_GROUP}/"
+"""How the labels and annotations begin that Kueue writes on a job, and most of those that it reads."""
+_OF_THE_USER: Final = frozenset({names.MAX_EXECUTION_TIME_LABEL, names.QUEUE_GATES_ANNOTATION})
+"""Those of them that only a TrainJob gives, and that Kueue lets go of a suspended job."""
 PATIENCE: Final = 10.0
 """Seconds that a JobSet waits in its queue before anybody asks whether the queue can ever admit it.
 
@@ -194,7 +196,8 @@ def relabelling(job: TrainJob, jobset: JobSet, settings: Settings) -> Label | No
 
 
 def kept(live: Mapping[str, str], written: Mapping[str, str]) -> dict[str, str]:
-    """The labels or annotations to write over `live`: what Kueue has added stays, but for gates."""
-    added = {name: value for name, value in live.items() if name.startswith(_OF_KUEUE)}
-    added.pop(names.QUEUE_GATES_ANNOTATION, None)
+    """The labels or annotations to write over `live`: what Kueue has added stays, or refuses to lose."""
+    added = {
+        name: value for name, value in live.items() if name.startswith(_OF_KUEUE) and name not in _OF_THE_USER
+    }
     return added | dict(written)
