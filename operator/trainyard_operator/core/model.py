@@ -110,6 +110,8 @@ class JobSet:
     """Its WorkloadPriorityClass; empty if it has none."""
     created: datetime | None = None
     """None when unknown."""
+    suspend_written: datetime | None = None
+    """When `spec.suspend` got the value that it has, or soon after; None when unknown."""
     owns_volumes: bool = False
     """It has volumes of its own, which are deleted with it unless it says otherwise."""
 

@@ -143,19 +143,23 @@ def with_suspend(manifest: Json, suspend: bool) -> Json:
 
 
 def resumed_at(jobset: JobSet) -> datetime | None:
-    """When Kueue last let it run; None while it waits, and until JobSet's controller has noted the time."""
+    """When it was last let run; None while it waits.
+
+    JobSet's controller notes the time only of a suspension that it has noted before: one that Kueue
+    ended sooner is known by who wrote `spec.suspend` last.
+    """
     if jobset.suspend:
         return None
     condition = next(
         (c for c in jobset.conditions if c.type == names.SUSPENDED and c.status == "False"), None
     )
-    return None if condition is None else moment(condition.last_transition_time)
+    return jobset.suspend_written if condition is None else moment(condition.last_transition_time)
 
 
 def started_at(jobset: JobSet) -> datetime | None:
     """When it was last resumed, or created if it was never suspended; None while it waits."""
     suspended = any(condition.type == names.SUSPENDED for condition in jobset.conditions)
-    return resumed_at(jobset) if suspended else jobset.created
+    return resumed_at(jobset) or (None if jobset.suspend or suspended else jobset.created)
 
 
 def activation(
