@@ -479,6 +479,20 @@ CASES = [
         ),
     ),
     Case(
+        "the JobSet of an earlier TrainJob of this name is first waited for",
+        observed(js=jobset(owner_uid="older", of_namesake=True)),
+        Plan(requeue_after=3.0),
+    ),
+    Case(
+        "the JobSet of an earlier TrainJob of this name that stays is reported after a minute",
+        observed(trainjob(created=at(-60)), jobset(owner_uid="older", of_namesake=True)),
+        Plan(
+            status={"conditions": [blocked("JobSetConflict", CONFLICT)]},
+            events=(EventNote("Warning", "JobSetConflict", CONFLICT),),
+            requeue_after=30.0,
+        ),
+    ),
+    Case(
         "a JobSet that is being deleted is waited for, whoever owns it",
         observed(js=jobset(owner_uid="older", deleting=True)),
         Plan(requeue_after=30.0),

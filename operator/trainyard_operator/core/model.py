@@ -92,6 +92,8 @@ class JobSet:
     owner_uid: str | None
     """uid of the controller ownerReference, None without one."""
     suspend: bool
+    of_namesake: bool = False
+    """A TrainJob of its name is its controller, perhaps an earlier one."""
     deleting: bool = False
     generation: int = 1
     annotations: Mapping[str, str] = field(default_factory=dict)

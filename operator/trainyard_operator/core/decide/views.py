@@ -204,6 +204,7 @@ def time_of(text: str) -> datetime:
 
 class _Owner(msgspec.Struct, rename="camel"):
     uid: str
+    name: str = ""
     kind: str = ""
     api_version: str = ""
     controller: bool | None = None
@@ -315,6 +316,7 @@ def jobset_of(raw: msgspec.Raw | bytes) -> SeenJobSet:
         resource_version=meta.resource_version,
         owner_uid=None if owner is None else owner.uid,
         suspend=bool(spec.suspend),
+        of_namesake=of_trainjob and owner is not None and owner.name == meta.name,
         owns_volumes=bool(spec.volume_claim_policies),
         deleting=meta.deletion_timestamp is not None,
         generation=meta.generation,
