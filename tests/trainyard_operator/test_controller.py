@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
@@ -1302,6 +1303,39 @@ def test_a_revision_that_is_chosen_while_another_one_is_collected_stays() -> Non
             assert [path for path in s.api.objects if path.startswith(objects.REVISIONS)] == [
                 f"{objects.REVISIONS}/{made[1]}"
             ]
+
+    run(test)
+
+
+def test_a_revision_that_is_chosen_while_it_is_collected_is_recorded_anew() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            (revision,) = s.cache.revisions
+            s.api.remove(JOBSET)
+            s.api.remove(JOB)
+            s.cache.jobsets.remove(KEY)
+            s.cache.trainjobs.remove(KEY)
+            collector = Collector(s.client, s.cache, namespace="trainyard-system", clock=s.clock, now=s.now)
+            assert await collector.collect() == 0
+            s.second += UNREFERENCED
+            assert await collector.collect() == 0
+            s.second += UNREFERENCED
+            looks: list[asyncio.Task[float | None]] = []
+
+            def brings_a_job(request: web.Request) -> bool:
+                if request.method == "DELETE":
+                    s.api.put(JOB, objects.trainjob())
+                    s.see(JOB)
+                    looks.append(asyncio.get_running_loop().create_task(s.settle()))
+                return True
+
+            s.api.accepts = brings_a_job
+            assert await collector.collect() == 1
+            await asyncio.gather(*looks)
+            noted = s.api.objects[JOBSET]["metadata"]["annotations"]
+            assert noted[names.RUNTIME_REVISION_ANNOTATION] == revision
+            assert f"{objects.REVISIONS}/{revision}" in s.api.objects
 
     run(test)
 

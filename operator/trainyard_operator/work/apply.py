@@ -8,7 +8,6 @@ change becomes `RefusedError`.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -158,7 +157,6 @@ class Applier:
         self._cache = cache
         self._namespace = namespace
         self._clock = clock
-        self._recording = asyncio.Lock()
 
     async def write(self, key: Key, write: model.Write) -> Written:
         """Carry out one write of the TrainJob `key`.
@@ -367,7 +365,7 @@ class Applier:
 
     async def _record(self, write: model.RecordRevision) -> None:
         self._cache.revisions_used[write.name] = self._clock()
-        async with self._recording:  # many jobs of a new runtime may come at once: only one records it
+        async with self._cache.recording:  # many jobs of a new runtime may come at once: only one records it
             await self._record_once(write)
 
     async def _record_once(self, write: model.RecordRevision) -> None:
