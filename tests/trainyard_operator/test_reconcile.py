@@ -567,6 +567,15 @@ CASES = [
         Plan(writes=(Create(rendered()),), status={"conditions": []}),
     ),
     Case(
+        "a refusal is tried again after the clock was set back",
+        observed(
+            trainjob(status={"conditions": [blocked("JobSetRejected", REJECTED, 3600)]}),
+            rt=RECORDED,
+            rejection=replace(REJECTION, at=at(3600)),
+        ),
+        Plan(writes=(Create(rendered()),), status={"conditions": []}),
+    ),
+    Case(
         "a refusal of what is not wanted any more does not block",
         observed(COUNTED, in_sync(**RUNS), RECORDED, rejection=REJECTION),
         NOTHING,

@@ -662,4 +662,5 @@ def _is_as(observed: Observed, marked: Json) -> bool:
 
 
 def _is_recent(rejection: Rejection, now: datetime) -> bool:
-    return rejection.at is None or now - rejection.at < timedelta(seconds=RETRY_SECONDS)
+    # A clock that was set back puts the refusal into the future.
+    return rejection.at is None or abs(now - rejection.at) < timedelta(seconds=RETRY_SECONDS)
