@@ -31,23 +31,24 @@ def state(job: model.TrainJob, jobset: model.JobSet | None = None) -> str:
 class TrainJobs(Collector):
     """The TrainJobs of the cache by state, counted at each reading.
 
-    Most TrainJobs have not changed since the last reading: their state is
-    known by their version.
+    Most TrainJobs have not changed since the last reading, nor have their JobSets: their state is
+    known by their versions.
     """
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._known: dict[str, tuple[str, str]] = {}
-        """By uid: the version that was read, and its state."""
+        self._known: dict[str, tuple[tuple[str, str], str]] = {}
+        """By uid: the versions of it and of its JobSet that were read, and its state."""
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """See prometheus_client."""
         before, self._known = self._known, {}
         for job in list(self._cache.trainjobs.values()):
             entry = before.get(job.uid)
-            if entry is None or entry[0] != job.resource_version:
-                seen = self._cache.jobsets.get(Key.of(job))
-                entry = (job.resource_version, state(job, None if seen is None else seen.jobset))
+            seen = self._cache.jobsets.get(Key.of(job))
+            versions = (job.resource_version, "" if seen is None else seen.resource_version)
+            if entry is None or entry[0] != versions:
+                entry = (versions, state(job, None if seen is None else seen.jobset))
             self._known[job.uid] = entry
         counted = Counter(name for _, name in self._known.values())
         family = GaugeMetricFamily("trainyard_trainjobs", "TrainJobs by state", labels=["state"])

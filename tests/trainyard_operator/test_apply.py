@@ -418,10 +418,10 @@ def test_the_workloads_of_a_jobset_that_have_not_finished_are_deactivated_and_ac
 
         async with api.client() as client:
             applier = Scene(client).applier
-            assert (await applier.write(KEY, DEACTIVATE)).changed
+            assert await applier.write(KEY, DEACTIVATE) == Written(deactivated=True)
             assert active() == {"mine": False, "old": None, "another": None}
-            assert not (await applier.write(KEY, DEACTIVATE)).changed
-            assert (await applier.write(KEY, replace(DEACTIVATE, active=True))).changed
+            assert await applier.write(KEY, DEACTIVATE) == Written(changed=False, deactivated=True)
+            assert await applier.write(KEY, replace(DEACTIVATE, active=True)) == Written()
             assert active() == {"mine": True, "old": None, "another": None}
 
     run(test)
@@ -434,7 +434,7 @@ def test_a_jobset_without_a_workload_is_looked_at_again_as_long_as_kueue_may_be_
             with pytest.raises(RetryError, match="no Workload of JobSet tj yet"):
                 await applier.write(KEY, replace(DEACTIVATE, awaited=True))
             for write in (DEACTIVATE, replace(DEACTIVATE, active=True)):
-                assert not (await applier.write(KEY, write)).changed
+                assert await applier.write(KEY, write) == Written(changed=False)
 
     run(test)
 

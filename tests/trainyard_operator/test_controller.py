@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
@@ -20,6 +21,7 @@ from trainyard_api import names
 from trainyard_kube.resources import CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES, TRAINJOBS
 from trainyard_operator.core import model
 from trainyard_operator.core.decide import revisions
+from trainyard_operator.core.decide.reconcile import RETRY_SECONDS
 from trainyard_operator.core.decide.views import RuntimeKey, revision_of
 from trainyard_operator.core.status.pod_readiness import Nodes
 from trainyard_operator.watch.cache import Cache, Key
@@ -38,6 +40,8 @@ from trainyard_operator.work.runtimes import (
 )
 
 from . import companions
+
+WORKLOAD = "/apis/kueue.x-k8s.io/v1beta2/namespaces/team/workloads/jobset-tj"
 
 
 def test_a_trainjob_becomes_a_jobset_of_its_own() -> None:
@@ -255,6 +259,7 @@ def test_a_jobset_of_another_owner_blocks_and_is_left_alone() -> None:
     async def test() -> None:
         async with scene() as s:
             foreign = s.api.put(JOBSET, objects.jobset(owner="somebody else"))
+            s.second = 60.0
             await s.settle()
             assert s.conditions() == {"Blocked": "JobSetConflict"}
             assert s.api.objects[JOBSET] == foreign
@@ -269,6 +274,7 @@ def test_what_a_jobset_of_another_owner_names_is_not_asked_for() -> None:
             foreign["metadata"]["annotations"] = {names.RUNTIME_REVISION_ANNOTATION: "of-others"}
             s.api.put(JOBSET, foreign)
             s.see_jobset()
+            s.second = 60.0
             await s.settle()
             assert s.conditions() == {"Blocked": "JobSetConflict"}
             assert ("GET", f"{objects.REVISIONS}/of-others") not in s.api.requests
@@ -295,10 +301,11 @@ def test_a_jobset_of_an_earlier_job_that_stays_is_asked_for_once() -> None:
         async with scene() as s:
             s.api.put(JOBSET, objects.jobset(owner="earlier"))
             s.see_jobset()
-            for _ in range(3):
+            for second, conditions in ((0, {}), (59, {}), (60, {"Blocked": "JobSetConflict"})):
+                s.second = second
                 await s.settle()
+                assert s.conditions() == conditions
                 s.queue.add(KEY)
-            assert s.conditions() == {"Blocked": "JobSetConflict"}
             assert s.api.requests.count(("GET", JOBSET)) == 1
 
     run(test)
@@ -1324,6 +1331,39 @@ def test_a_revision_that_is_chosen_while_another_one_is_collected_stays() -> Non
     run(test)
 
 
+def test_a_revision_that_is_chosen_while_it_is_collected_is_recorded_anew() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            (revision,) = s.cache.revisions
+            s.api.remove(JOBSET)
+            s.api.remove(JOB)
+            s.cache.jobsets.remove(KEY)
+            s.cache.trainjobs.remove(KEY)
+            collector = Collector(s.client, s.cache, namespace="trainyard-system", clock=s.clock, now=s.now)
+            assert await collector.collect() == 0
+            s.second += UNREFERENCED
+            assert await collector.collect() == 0
+            s.second += UNREFERENCED
+            looks: list[asyncio.Task[float | None]] = []
+
+            def brings_a_job(request: web.Request) -> bool:
+                if request.method == "DELETE":
+                    s.api.put(JOB, objects.trainjob())
+                    s.see(JOB)
+                    looks.append(asyncio.get_running_loop().create_task(s.settle()))
+                return True
+
+            s.api.accepts = brings_a_job
+            assert await collector.collect() == 1
+            await asyncio.gather(*looks)
+            noted = s.api.objects[JOBSET]["metadata"]["annotations"]
+            assert noted[names.RUNTIME_REVISION_ANNOTATION] == revision
+            assert f"{objects.REVISIONS}/{revision}" in s.api.objects
+
+    run(test)
+
+
 def edited_by_others(s: Scene, **spec: Any) -> None:
     """Somebody changes the suspended JobSet itself, and its event comes."""
     jobset = s.api.objects[JOBSET]
@@ -1758,21 +1798,46 @@ def test_annotations_that_the_cluster_no_longer_strips_come_back_when_somebody_t
     run(test)
 
 
+async def suspended_in_its_queue(s: Scene) -> None:
+    """A user suspends the job, whose JobSet has waited for ten seconds."""
+    s.settings = replace(s.settings, queue_holds_jobset=True)
+    job = s.api.objects[JOB]
+    s.api.put(JOB, {**job, "metadata": {**job["metadata"], "labels": {names.QUEUE_LABEL: "default"}}})
+    s.see(JOB, "MODIFIED")
+    await s.settle()
+    s.see_jobset()
+    await s.settle()
+    job = s.api.objects[JOB]
+    s.api.put(JOB, {**job, "spec": {**job["spec"], "suspend": True}})
+    s.see(JOB, "MODIFIED")
+    await later(s, 10)
+
+
 def test_a_job_in_a_queue_is_suspended_though_kueue_does_not_manage_its_namespace() -> None:
     async def test() -> None:
         async with scene() as s:
-            s.settings = replace(s.settings, queue_holds_jobset=True)
-            job = s.api.objects[JOB]
-            s.api.put(JOB, {**job, "metadata": {**job["metadata"], "labels": {names.QUEUE_LABEL: "default"}}})
-            s.see(JOB, "MODIFIED")
-            await s.settle()
-            s.see_jobset()
-            await s.settle()
-            job = s.api.objects[JOB]
-            s.api.put(JOB, {**job, "spec": {**job["spec"], "suspend": True}})
-            s.see(JOB, "MODIFIED")
-            await later(s, 10)
+            await suspended_in_its_queue(s)
             assert s.conditions() == {"Suspended": "Suspended"}
+
+    run(test)
+
+
+def test_a_workload_that_kueue_makes_of_a_suspended_job_is_deactivated_at_the_next_look() -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await suspended_in_its_queue(s)
+
+            async def look() -> float | None:
+                s.second += RETRY_SECONDS
+                s.controller.touched(KEY)
+                return await s.settle()
+
+            assert await look() == RETRY_SECONDS, "there is no Workload yet"
+            owner = {"uid": s.api.objects[JOBSET]["metadata"]["uid"]}
+            s.api.put(WORKLOAD, {"metadata": {"ownerReferences": [owner]}, "spec": {"active": True}})
+            await look()
+            assert s.api.objects[WORKLOAD]["spec"] == {"active": False}
+            assert await look() is None, "nobody has to look again"
 
     run(test)
 

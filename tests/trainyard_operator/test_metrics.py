@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from tests.support.controller_scene import JOB, JOBSET, KEY, scene
-from tests.support.core_values import runtime, trainjob
+from tests.support.core_values import jobset, runtime, trainjob
 from tests.support.fake_api import run, status
 from trainyard_api.configuration import Configuration
 from trainyard_api.errors import ErrorType, FieldError, InvalidFieldError
@@ -20,6 +20,7 @@ from trainyard_operator import gauges
 from trainyard_operator.core.build import plugins
 from trainyard_operator.core.build.framework import Framework
 from trainyard_operator.core.build.info import DEFAULT_SETTINGS, Info
+from trainyard_operator.core.decide.views import SeenJobSet
 from trainyard_operator.core.model import JobSet, TrainJob
 from trainyard_operator.core.status.display_state import State
 from trainyard_operator.main import Operator
@@ -117,6 +118,17 @@ def test_a_trainjob_that_has_not_changed_is_not_looked_at_again(monkeypatch: pyt
     observe("job-1", "10", conditions("Complete"))
     assert value(metrics, "trainyard_trainjobs", state="Complete") == 1
     assert looked == ["job-1"]
+
+
+def test_a_trainjob_whose_jobset_alone_has_changed_has_another_state() -> None:
+    cache, metrics = Cache(), Metrics()
+    metrics.registry.register(gauges.TrainJobs(cache))
+    job = trainjob()
+    cache.trainjobs.observe(Key.of(job), job)
+    for version, suspend, state in (("1", True, "Queued"), ("2", False, "Pending")):
+        held = jobset(queue="default", suspend=suspend, resource_version=version)
+        cache.jobsets.observe(Key.of(job), SeenJobSet(held, True))
+        assert value(metrics, "trainyard_trainjobs", state=state) == 1
 
 
 def test_measured_plugins_build_what_they_build_and_each_is_timed() -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
+import msgspec
 import pytest
 
+from tests.support import objects
 from tests.support.core_values import (
     PLAIN,
     at,
@@ -24,6 +27,7 @@ from trainyard_api.reasons import Reason
 from trainyard_operator.core.build.info import Settings
 from trainyard_operator.core.decide import queueing, revisions
 from trainyard_operator.core.decide.reconcile import COLLECT_SECONDS, RETRY_SECONDS, reconcile
+from trainyard_operator.core.decide.views import jobset_of
 from trainyard_operator.core.model import (
     NOTHING,
     Activate,
@@ -169,6 +173,8 @@ def test_a_queues_label_that_was_taken_off_by_hand_comes_back() -> None:
 
 
 PRIORITY = "kueue.x-k8s.io/priority-class"
+LIMIT = "kueue.x-k8s.io/max-exec-time-seconds"
+PARAMETER = "provreq.kueue.x-k8s.io/ValidUntilSeconds"
 
 
 @pytest.mark.parametrize(
@@ -418,12 +424,39 @@ def test_time_in_the_queue_does_not_count_towards_the_deadline() -> None:
     [write] = reconcile(unnamed, at(1000), JOBSETS).writes
     assert isinstance(write, Create), "Kueue may put its JobSet into the default queue"
     runs = replace(waits, suspend=False, replicated_jobs_status=(counts(active=1),))
-    assert at_second(1000, runs).requeue_after is None, "JobSet has not noted when it was resumed"
+    assert at_second(1000, runs).requeue_after is None, "nothing tells when it was resumed"
+    resumed = replace(runs, suspend_written=at(980))
+    assert at_second(1000, resumed).requeue_after == 40, "JobSet's controller has not seen it suspended"
     noted = (Condition("Suspended", "False", "ResumeJobs", "", stamp(990)),)
     assert at_second(1000, replace(runs, conditions=noted)).requeue_after == 50
     over = at_second(1051, replace(runs, conditions=noted)).status
     assert over is not None
     assert [c["reason"] for c in over["conditions"]] == ["DeadlineExceeded"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"created": at(0)}, at(0)),
+        ({"created": at(0), "suspend_written": at(5)}, at(5)),
+        ({"created": at(0), "suspend": True, "suspend_written": at(0)}, None),
+    ],
+)
+def test_a_jobset_starts_when_it_is_let_run_though_its_controller_has_noted_nothing(
+    fields: dict[str, Any], expected: datetime | None
+) -> None:
+    assert queueing.started_at(jobset(**fields)) == expected
+
+
+def test_the_time_of_a_resumption_is_that_of_the_manager_of_suspend() -> None:
+    def entry(manager: str, second: float, *fields: str) -> Json:
+        spec = {f"f:{name}": {} for name in fields}
+        return {"manager": manager, "time": stamp(second), "fieldsV1": {"f:spec": spec} if spec else {}}
+
+    managed = [entry("trainyard", 0, "replicatedJobs"), entry("kueue", 5, "suspend"), entry("jobset", 9)]
+    manifest = objects.jobset()
+    manifest["metadata"] |= {"uid": "u", "resourceVersion": "1", "managedFields": managed}
+    assert jobset_of(msgspec.json.encode(manifest)).jobset.suspend_written == at(5)
 
 
 # --- the word ----------------------------------------------------------------------------------------------
@@ -456,9 +489,13 @@ def test_a_refused_write_to_the_workload_blocks() -> None:
         ({QUEUE: "default", "else": "x"}, {}, {QUEUE: "default"}),
         ({QUEUE: "default"}, {QUEUE: "other"}, {QUEUE: "other"}),
         ({GATES: GATE}, {}, {}),
+        ({PRIORITY: "low"}, {}, {PRIORITY: "low"}),
+        ({LIMIT: "60"}, {}, {}),
+        ({LIMIT: "60"}, {LIMIT: "90"}, {LIMIT: "90"}),
+        ({PARAMETER: "60"}, {}, {}),
     ],
 )
-def test_what_kueue_has_added_stays_but_for_gates(
+def test_what_kueue_has_added_or_refuses_to_lose_stays_and_what_the_trainjob_has_lost_does_not(
     live: dict[str, str], written: dict[str, str], kept: dict[str, str]
 ) -> None:
     assert queueing.kept(live, written) == kept

@@ -479,6 +479,20 @@ CASES = [
         ),
     ),
     Case(
+        "the JobSet of an earlier TrainJob of this name is first waited for",
+        observed(js=jobset(owner_uid="older", of_namesake=True)),
+        Plan(requeue_after=3.0),
+    ),
+    Case(
+        "the JobSet of an earlier TrainJob of this name that stays is reported after a minute",
+        observed(trainjob(created=at(-60)), jobset(owner_uid="older", of_namesake=True)),
+        Plan(
+            status={"conditions": [blocked("JobSetConflict", CONFLICT)]},
+            events=(EventNote("Warning", "JobSetConflict", CONFLICT),),
+            requeue_after=30.0,
+        ),
+    ),
+    Case(
         "a JobSet that is being deleted is waited for, whoever owns it",
         observed(js=jobset(owner_uid="older", deleting=True)),
         Plan(requeue_after=30.0),
@@ -549,6 +563,15 @@ CASES = [
             trainjob(status={"conditions": [blocked("JobSetRejected", REJECTED, -25)]}),
             rt=RECORDED,
             rejection=replace(REJECTION, at=at(-25)),
+        ),
+        Plan(writes=(Create(rendered()),), status={"conditions": []}),
+    ),
+    Case(
+        "a refusal is tried again after the clock was set back",
+        observed(
+            trainjob(status={"conditions": [blocked("JobSetRejected", REJECTED, 3600)]}),
+            rt=RECORDED,
+            rejection=replace(REJECTION, at=at(3600)),
         ),
         Plan(writes=(Create(rendered()),), status={"conditions": []}),
     ),

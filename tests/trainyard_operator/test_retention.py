@@ -104,6 +104,7 @@ class Scene:
         self.cache = Cache()
         self.leads = True
         self.now = NOW
+        self.second = 0.0
         self.metrics = Metrics()
         self.reaper = Reaper(
             client,
@@ -112,6 +113,7 @@ class Scene:
             self.metrics,
             working=lambda: self.leads,
             now=lambda: self.now,
+            clock=lambda: self.second,
         )
 
     def add(self, name: str, **parts: Any) -> str:
@@ -179,7 +181,7 @@ def test_what_is_refused_is_not_tried_at_each_look_and_costs_one_line(
             for _ in range(3):
                 assert await s.reaper.step() == INTERVAL
             assert len(api.writes()) == 2
-            s.now += REFUSED
+            s.second += REFUSED
             await s.reaper.step()
             assert len(api.writes()) == 4
 

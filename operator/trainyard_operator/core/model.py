@@ -92,6 +92,8 @@ class JobSet:
     owner_uid: str | None
     """uid of the controller ownerReference, None without one."""
     suspend: bool
+    of_namesake: bool = False
+    """A TrainJob of its name is its controller, perhaps an earlier one."""
     deleting: bool = False
     generation: int = 1
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -110,6 +112,8 @@ class JobSet:
     """Its WorkloadPriorityClass; empty if it has none."""
     created: datetime | None = None
     """None when unknown."""
+    suspend_written: datetime | None = None
+    """When `spec.suspend` got the value that it has, or soon after; None when unknown."""
     owns_volumes: bool = False
     """It has volumes of its own, which are deleted with it unless it says otherwise."""
 

@@ -11,6 +11,7 @@ a watch does not report a change that is here already.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
@@ -173,6 +174,10 @@ class Cache:
         """What the revisions keep; of those that are dropped, the look at a job reads it again."""
         self.revisions_used: dict[str, float] = {}
         """When we last recorded or chose each revision, on a monotonic clock."""
+        self.recording = asyncio.Lock()
+        """Held while a revision is recorded or collected."""
+        self.collected: str | None = None
+        """The revision whose deletion has been sent and not been answered."""
         self.trainjob_gone: Callable[[Key], None] = lambda key: None
         """Called when a TrainJob has left the cache."""
         self.trainjob_over: Callable[[Key], None] = lambda key: None

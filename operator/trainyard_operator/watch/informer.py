@@ -1,6 +1,6 @@
 """A WatchList informer: keeps a store equal to what the API server holds of one kind.
 
-For JobSets (and PodGroups, and our own ControllerRevisions). Unlike Kopf's
+For JobSets, our own ControllerRevisions and failed pods. Unlike Kopf's
 watching it decodes into slim types as it reads, and after a relist drops objects that no longer exist. Runs
 on every replica; decides nothing.
 """

@@ -8,7 +8,6 @@ change becomes `RefusedError`.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -128,6 +127,8 @@ class Written:
     """The other field manager that wrote the object last; empty if unknown."""
     stripped: Stripped | None = None
     """What the cluster has removed from the child; None if the write is not of a child."""
+    deactivated: bool = False
+    """The JobSet has a Workload, and it is deactivated now."""
 
 
 class RefusedError(Exception):
@@ -156,7 +157,6 @@ class Applier:
         self._cache = cache
         self._namespace = namespace
         self._clock = clock
-        self._recording = asyncio.Lock()
 
     async def write(self, key: Key, write: model.Write) -> Written:
         """Carry out one write of the TrainJob `key`.
@@ -176,7 +176,7 @@ class Applier:
             case model.Label() | model.Suspend():
                 await self._edit(key, write)
             case model.Activate():
-                return Written(changed=await self._activate(write))
+                return await self._activate(write)
         return Written()
 
     async def status(self, trainjob: model.TrainJob, status: model.Json) -> model.Json | None:
@@ -337,8 +337,8 @@ class Applier:
         body = {**live, "metadata": {**metadata, part: {**(metadata.get(part) or {}), **added}}}
         self._remember(key, JOBSETS, await self._replace(JOBSETS, path, write.name, body))
 
-    async def _activate(self, write: model.Activate) -> bool:
-        """Set `spec.active` of the JobSet's Workloads; False if they have it already.
+    async def _activate(self, write: model.Activate) -> Written:
+        """Set `spec.active` of the JobSet's Workloads, unless they have it already.
 
         Kueue creates a Workload with a JobSet in a queue, and creates it active.
         """
@@ -361,11 +361,11 @@ class Applier:
             raise refusal(error, WORKLOADS, f"of JobSet {write.name}") from error
         if not unfinished and write.awaited:
             raise RetryError(f"Kueue has no Workload of JobSet {write.name} yet that could be deactivated")
-        return changed
+        return Written(changed, deactivated=bool(unfinished) and not write.active)
 
     async def _record(self, write: model.RecordRevision) -> None:
         self._cache.revisions_used[write.name] = self._clock()
-        async with self._recording:  # many jobs of a new runtime may come at once: only one records it
+        async with self._cache.recording:  # many jobs of a new runtime may come at once: only one records it
             await self._record_once(write)
 
     async def _record_once(self, write: model.RecordRevision) -> None:

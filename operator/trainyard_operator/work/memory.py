@@ -76,7 +76,7 @@ class Memory:
     def wrote(self, write: model.Write, written: Written) -> None:
         """Remember what the answer to a write has shown."""
         if isinstance(write, model.Activate):
-            self.deactivated = not write.active
+            self.deactivated = written.deactivated
         if written.checked_jobset is not None:
             self.checked_jobset = written.checked_jobset
             self.had_jobset = True

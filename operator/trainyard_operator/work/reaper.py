@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 from trainyard_api.configuration import Retention
@@ -27,8 +28,8 @@ logger = logging.getLogger(__name__)
 INTERVAL: Final = 30.0
 """Seconds between two looks at the latest, when nothing is due earlier."""
 SOONEST: Final = 1.0
-REFUSED: Final = timedelta(minutes=10)
-"""Until one whose deletion was refused is tried again."""
+REFUSED: Final = 600.0
+"""Seconds until one whose deletion was refused is tried again."""
 
 
 class Reaper:
@@ -43,6 +44,7 @@ class Reaper:
         *,
         working: Callable[[], bool],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._cache = cache
@@ -50,8 +52,9 @@ class Reaper:
         self._metrics = metrics
         self._working = working
         self._now = now
-        self._again_at: dict[str, datetime] = {}
-        """When those whose deletion was refused are tried again, by uid."""
+        self._clock = clock
+        self._again_at: dict[str, float] = {}
+        """When those whose deletion was refused are tried again, by uid, on a monotonic clock."""
 
     async def run(self) -> None:
         """Look again and again until cancelled."""
@@ -63,8 +66,7 @@ class Reaper:
         """Delete what is due; returns the seconds until the next look."""
         if not self._working():
             return SOONEST
-        now = self._now()
-        decision = retention.decide(list(self._cache.trainjobs.values()), self._policy, now)
+        decision = retention.decide(list(self._cache.trainjobs.values()), self._policy, self._now())
         due = {job.uid for job in decision.delete}
         self._again_at = {uid: at for uid, at in self._again_at.items() if uid in due}
         refused: list[str] = []
@@ -72,12 +74,12 @@ class Reaper:
         for job in decision.delete:
             if not self._working():
                 break
-            if self._again_at.get(job.uid, now) > now:
+            if self._clock() < self._again_at.get(job.uid, 0.0):
                 continue
             try:
                 await self._delete(job)
             except ApiError as error:
-                self._again_at[job.uid] = now + REFUSED
+                self._again_at[job.uid] = self._clock() + REFUSED
                 refused.append(f"{Key.of(job)}: {error}")
                 if isinstance(error, RetriableError):  # the next ones would most often be refused as well
                     pause = max(INTERVAL, error.retry_after or 0.0)

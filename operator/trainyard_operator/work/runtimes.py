@@ -113,6 +113,10 @@ class Runtimes:
         )
         if not isinstance(chosen.runtime, model.Runtime) or chosen.runtime.revision is None:
             return chosen
+        if chosen.runtime.revision == self._cache.collected:
+            async with self._cache.recording:  # whether it is still there is known only then
+                pass
+            return await self.choose(trainjob, jobset, counts_live=counts_live, may_look=may_look)
         self._cache.revisions_used[chosen.runtime.revision] = self._clock()
         content = await self._content(chosen.runtime, chosen.runtime.revision)
         if content is None:  # gone since it was seen
@@ -338,20 +342,25 @@ class Collector:
         self._cache.revisions.answered(revision.name, revision_of(live))
 
     async def _delete(self, revision: Revision) -> int:
-        if revision.name in self._named():  # since the round began
-            return 0
-        try:
-            await self._client.delete(
-                REVISIONS.path(self._namespace, revision.name),
-                uid=revision.uid,
-                resource_version=revision.resource_version,
-            )
-        except (NotFoundError, ConflictError):
-            return 0
-        except ApiError as error:
-            logger.warning("revision %s could not be collected: %s", revision.name, error)
-            return 0
-        self._cache.revisions.remove(revision.name, uid=revision.uid)
+        async with self._cache.recording:
+            if revision.name in self._named() or self._in_use(revision):  # since the round began
+                return 0
+            self._cache.collected = revision.name
+            try:
+                await self._client.delete(
+                    REVISIONS.path(self._namespace, revision.name),
+                    uid=revision.uid,
+                    resource_version=revision.resource_version,
+                )
+            except (NotFoundError, ConflictError):
+                return 0
+            except ApiError as error:
+                logger.warning("revision %s could not be collected: %s", revision.name, error)
+                return 0
+            else:
+                self._cache.revisions.remove(revision.name, uid=revision.uid)
+            finally:
+                self._cache.collected = None
         self._cache.revisions_used.pop(revision.name, None)
         self._noted.pop(revision.name, None)
         logger.info("revision %s collected: no JobSet names it", revision.name)

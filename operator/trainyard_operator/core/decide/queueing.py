@@ -33,8 +33,10 @@ _LABELS: Final = frozenset(
         names.MAX_EXECUTION_TIME_LABEL,
     }
 )
-_OF_KUEUE: Final = (f"{names.KUEUE_GROUP}/", names.PROVISIONING_PREFIX)
-"""How the labels and annotations begin that Kueue reads of a job, or writes on it."""
+_OF_KUEUE: Final = f"{names.KUEUE_GROUP}/"
+"""How the labels and annotations begin that Kueue writes on a job, and most of those that it reads."""
+_OF_THE_USER: Final = frozenset({names.MAX_EXECUTION_TIME_LABEL, names.QUEUE_GATES_ANNOTATION})
+"""Those of them that only a TrainJob gives, and that Kueue lets go of a suspended job."""
 PATIENCE: Final = 10.0
 """Seconds that a JobSet waits in its queue before anybody asks whether the queue can ever admit it.
 
@@ -141,19 +143,23 @@ def with_suspend(manifest: Json, suspend: bool) -> Json:
 
 
 def resumed_at(jobset: JobSet) -> datetime | None:
-    """When Kueue last let it run; None while it waits, and until JobSet's controller has noted the time."""
+    """When it was last let run; None while it waits.
+
+    JobSet's controller notes the time only of a suspension that it has noted before: one that Kueue
+    ended sooner is known by who wrote `spec.suspend` last.
+    """
     if jobset.suspend:
         return None
     condition = next(
         (c for c in jobset.conditions if c.type == names.SUSPENDED and c.status == "False"), None
     )
-    return None if condition is None else moment(condition.last_transition_time)
+    return jobset.suspend_written if condition is None else moment(condition.last_transition_time)
 
 
 def started_at(jobset: JobSet) -> datetime | None:
     """When it was last resumed, or created if it was never suspended; None while it waits."""
     suspended = any(condition.type == names.SUSPENDED for condition in jobset.conditions)
-    return resumed_at(jobset) if suspended else jobset.created
+    return resumed_at(jobset) or (None if jobset.suspend or suspended else jobset.created)
 
 
 def activation(
@@ -194,7 +200,8 @@ def relabelling(job: TrainJob, jobset: JobSet, settings: Settings) -> Label | No
 
 
 def kept(live: Mapping[str, str], written: Mapping[str, str]) -> dict[str, str]:
-    """The labels or annotations to write over `live`: what Kueue has added stays, but for gates."""
-    added = {name: value for name, value in live.items() if name.startswith(_OF_KUEUE)}
-    added.pop(names.QUEUE_GATES_ANNOTATION, None)
+    """The labels or annotations to write over `live`: what Kueue has added stays, or refuses to lose."""
+    added = {
+        name: value for name, value in live.items() if name.startswith(_OF_KUEUE) and name not in _OF_THE_USER
+    }
     return added | dict(written)

@@ -63,7 +63,7 @@ _REPORTED_SECONDS: Final = 1.0
 """How long until the status that is to precede a write is written, and the write is due."""
 
 _COLLECT_PATIENCE: Final = timedelta(seconds=60)
-"""For how long a companion that is being deleted may well still be there."""
+"""For how long what is being deleted, or belongs to a TrainJob that was, may well still be there."""
 
 _LONGEST_WAIT: Final = 86400.0
 
@@ -367,7 +367,7 @@ def _next_step(observed: Observed, now: datetime, settings: Settings, using: Fra
     if jobset is not None and jobset.deleting:
         return _Step(blocked=causes.standing(job), wait=RETRY_SECONDS)
     if jobset is not None and jobset.owner_uid != job.uid:
-        return _Step(blocked=causes.foreign(names.JOBSET, jobset.name))
+        return _foreign_step(job, jobset, now)
     queued = queueing.holds(job, jobset, settings)
     if queued and jobset is not None:
         # Also of one that still runs: Kueue may not have suspended it before it is resumed.
@@ -395,6 +395,13 @@ def _next_step(observed: Observed, now: datetime, settings: Settings, using: Fra
         # It is to be suspended. What keeps it from its desired content must not let its pods run on.
         return replace(step, writes=(job_recreation.suspension(jobset),))
     return step
+
+
+def _foreign_step(job: TrainJob, jobset: JobSet, now: datetime) -> _Step:
+    """The JobSet of an earlier TrainJob of this name is most often about to be removed with it."""
+    if jobset.of_namesake and abs(now - job.created) < _COLLECT_PATIENCE:
+        return _Step(wait=COLLECT_SECONDS)
+    return _Step(blocked=causes.foreign(names.JOBSET, jobset.name))
 
 
 def _activation_step(observed: Observed, jobset: JobSet, now: datetime) -> _Step | None:
@@ -655,4 +662,5 @@ def _is_as(observed: Observed, marked: Json) -> bool:
 
 
 def _is_recent(rejection: Rejection, now: datetime) -> bool:
-    return rejection.at is None or now - rejection.at < timedelta(seconds=RETRY_SECONDS)
+    # A clock that was set back puts the refusal into the future.
+    return rejection.at is None or abs(now - rejection.at) < timedelta(seconds=RETRY_SECONDS)

@@ -6,7 +6,7 @@ decides the size of is kept packed. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -204,6 +204,7 @@ def time_of(text: str) -> datetime:
 
 class _Owner(msgspec.Struct, rename="camel"):
     uid: str
+    name: str = ""
     kind: str = ""
     api_version: str = ""
     controller: bool | None = None
@@ -212,6 +213,19 @@ class _Owner(msgspec.Struct, rename="camel"):
 class _Labels(msgspec.Struct):
     queue: str = msgspec.field(default="", name=names.QUEUE_LABEL)
     priority_class: str = msgspec.field(default="", name=names.PRIORITY_CLASS_LABEL)
+
+
+class _SpecFields(msgspec.Struct):
+    suspend: dict[str, Any] | None = msgspec.field(default=None, name="f:suspend")
+
+
+class _Fields(msgspec.Struct):
+    spec: _SpecFields | None = msgspec.field(default=None, name="f:spec")
+
+
+class _ManagedFields(msgspec.Struct):
+    time: datetime | None = None
+    fields: _Fields | None = msgspec.field(default=None, name="fieldsV1")
 
 
 class _JobSetMeta(msgspec.Struct, rename="camel"):
@@ -225,6 +239,7 @@ class _JobSetMeta(msgspec.Struct, rename="camel"):
     labels: _Labels | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[_Owner] | None = None
+    managed_fields: list[_ManagedFields] | None = None
 
 
 class _JobSpec(msgspec.Struct):
@@ -301,6 +316,7 @@ def jobset_of(raw: msgspec.Raw | bytes) -> SeenJobSet:
         resource_version=meta.resource_version,
         owner_uid=None if owner is None else owner.uid,
         suspend=bool(spec.suspend),
+        of_namesake=of_trainjob and owner is not None and owner.name == meta.name,
         owns_volumes=bool(spec.volume_claim_policies),
         deleting=meta.deletion_timestamp is not None,
         generation=meta.generation,
@@ -319,6 +335,7 @@ def jobset_of(raw: msgspec.Raw | bytes) -> SeenJobSet:
         queue=labels.queue,
         priority_class=labels.priority_class,
         created=meta.creation_timestamp,
+        suspend_written=_suspend_written(meta.managed_fields or ()),
         queue_gates=annotations.get(names.QUEUE_GATES_ANNOTATION, ""),
         nodes=sum(
             job.replicas * job.template.spec.parallelism
@@ -327,3 +344,13 @@ def jobset_of(raw: msgspec.Raw | bytes) -> SeenJobSet:
         ),
     )
     return SeenJobSet(jobset, of_trainjob)
+
+
+def _suspend_written(managed: Sequence[_ManagedFields]) -> datetime | None:
+    """When the manager of `spec.suspend`, who gave it its value, last changed something that it manages."""
+    times = (
+        entry.time
+        for entry in managed
+        if entry.time and entry.fields and entry.fields.spec and entry.fields.spec.suspend is not None
+    )
+    return max(times, default=None)
