@@ -54,8 +54,8 @@ def bring(credentials: Credentials, carrier: Json, packed: Packed, *, err: TextI
         raise WorkspaceError(
             clean(f"TrainJob {name}, which brings the folder, is not sent: {error}")
         ) from error
-    say(f"TrainJob {namespace}/{name} brings the folder onto PersistentVolumeClaim {packed.claim}")
     try:
+        say(f"TrainJob {namespace}/{name} brings the folder onto PersistentVolumeClaim {packed.claim}")
         place = _ready(credentials, carrier, say, err)
         is_new = connection.ask(credentials, "run", lambda client: write(client, place))
         say("The folder is there" if is_new else "The folder was there already")
