@@ -310,7 +310,7 @@ def rank(observation: Observation, pod: Json) -> int | None:
 def absent(observation: Observation, job: Json) -> tuple[int, ...]:
     """The ranks of the Job that have no pod, if another has one that is Ready and so waits for them."""
     pods = [pod for pod in current_pods(observation) if job_of(observation, pod) is job]
-    if not is_trainer(job) or not any(map(is_ready, pods)):
+    if Subject.PODS in observation.unseen or not is_trainer(job) or not any(map(is_ready, pods)):
         return ()
     there = {index(pod) for pod in pods} | done(job)
     return tuple(rank for rank in range(ranks(job)) if rank not in there)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainyard_api.reasons import Reason
-from trainyard_assist.explain import Finding, Ref
+from trainyard_assist.explain import Finding, Ref, Subject
 from trainyard_operator.core.decide.causes import MEND_CONTENT
 
 from .cases import ANSWER, ASKS, FIRST, FITS, INSUFFICIENT, PODS, SECOND, UNANSWERED, Case
@@ -14,6 +14,7 @@ from .objects import (
     condition,
     event,
     homeless,
+    job,
     mounts,
     node,
     pod,
@@ -43,6 +44,21 @@ CASES = (
             "1 of 2 pods exist: Job tj-node-0: pods is forbidden: exceeded quota: small, used: 1",
             "wait for other jobs to end, request fewer resources, or have ResourceQuota small raised",
             ranks=(1,),
+        ),
+    ),
+    Case(
+        "if not all pods were looked at, the Job knows how many there are, and nobody which",
+        seen(
+            jobs=(job(ranks=3, active=2),),
+            pods=(pod(0),),
+            events=(event(PODS, "FailedCreate", "Error creating: exceeded quota: small"),),
+            unseen={Subject.PODS: "there are too many, only the first 1 were looked at"},
+        ),
+        Finding(
+            Reason.PODS_OVER_QUOTA,
+            Ref("ResourceQuota", "small", "team"),
+            "2 of 3 pods exist: Job tj-node-0: exceeded quota: small",
+            "wait for other jobs to end, request fewer resources, or have ResourceQuota small raised",
         ),
     ),
     Case(

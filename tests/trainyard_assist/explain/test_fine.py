@@ -128,6 +128,16 @@ FINE = {
         State.RUNNING,
         "runs: 1 of 2 pods are ready",
     ),
+    "a rank that is not among the pods that were looked at, and the refusal of a pod long ago": (
+        seen(
+            jobs=(job(active=2),),
+            pods=(pod(0),),
+            events=(event("uid-of-tj-node-0", "FailedCreate", "exceeded quota: gpus"),),
+            unseen={Subject.PODS: "there are too many, only the first 1 were looked at"},
+        ),
+        State.RUNNING,
+        "runs: 1 of 1 pods are ready",
+    ),
     "ranks that are silent": (
         seen(
             pods=(told(pod(0)), told(pod(1))),
