@@ -23,6 +23,7 @@ from .objects import (
     trainjob,
 )
 
+UNMATCHED = "node(s) didn't match Pod's node affinity/selector"
 POOL = {"trainyard.dev/pool": "h100"}
 
 EIGHT: dict[str, Any] = {"nvidia.com/gpu": "8"}
@@ -332,6 +333,27 @@ CASES = (
             "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. (no node "
             "has the label "
             "disk=ssd)",
+            FITS,
+        ),
+    ),
+    Case(
+        "an affinity that matches a node is not the cause",
+        seen(pods=(homeless(0, f"0/3 nodes are available: 1 Insufficient cpu, 2 {UNMATCHED}."),)),
+        Finding(
+            Reason.NO_NODE_FITS,
+            FIRST,
+            f"0/3 nodes are available: 1 Insufficient cpu, 2 {UNMATCHED}. "
+            "(the pod asks for cpu 0, which other pods use)",
+            FITS,
+        ),
+    ),
+    Case(
+        "an affinity that matches no node is the cause",
+        seen(pods=(homeless(0, f"0/3 nodes are available: 3 {UNMATCHED}."),)),
+        Finding(
+            Reason.NO_NODE_FITS,
+            FIRST,
+            f"0/3 nodes are available: 3 {UNMATCHED}. (its node affinity matches no node)",
             FITS,
         ),
     ),
