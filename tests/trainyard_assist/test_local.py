@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.junk import places, spoiled
-from trainyard_api import documents
+from trainyard_api import documents, names
 from trainyard_api.documents import Document
 from trainyard_assist.local.model import LocalError, Machine, Plan, Process
 from trainyard_assist.local.plan import number_of_pods, plan
@@ -232,6 +232,25 @@ def test_what_else_a_pod_has_is_said_once() -> None:
         "The volume data is not here: under /data is what this machine has there",
         "The variables of the Secret s are not here, except those that this shell sets",
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "shell", "here"),
+    [
+        (names.MODULE_FOLDER, {"PYTHONPATH": "src"}, {"PYTHONPATH": "src"}),
+        (names.MODULE_FOLDER, {}, {}),
+        (f"{names.MODULE_FOLDER}:/own", {"PYTHONPATH": "src"}, {"PYTHONPATH": "/own:src"}),
+        ("/own", {"PYTHONPATH": "src"}, {"PYTHONPATH": "/own"}),
+    ],
+)
+def test_the_module_that_the_catalog_adds_takes_no_place_of_the_python_path_of_the_shell(
+    path: str, shell: Mapping[str, str], here: Mapping[str, str]
+) -> None:
+    mount = {"name": "trainyard-python", "mountPath": names.MODULE_FOLDER, "readOnly": True}
+    of_catalog = custom(env=[{"name": "PYTHONPATH", "value": path}], volumeMounts=[mount])
+    process = local(of_catalog, shell, numNodes=1)
+    assert environments(process) == [{**here, "JOB_COMPLETION_INDEX": "0"}]
+    assert process.missing == (NO_IMAGE.format("i"),)
 
 
 def test_a_variable_from_a_secret_is_that_of_the_shell() -> None:

@@ -119,7 +119,7 @@ def test_of_the_pods_of_a_rank_the_one_that_runs_is_meant(tmp_path: Path) -> Non
 def test_neither_an_older_pod_than_the_job_nor_one_that_is_being_deleted_is_entered(tmp_path: Path) -> None:
     api = Containers(tmp_path, nodes=0)
     api.node(0, name="tj-a", metadata={"creationTimestamp": "2025-12-31T23:59:59Z"})
-    with pytest.raises(UserError, match=f"^TrainJob team/tj is Running, and has no pods yet{WHY}"):
+    with pytest.raises(UserError, match=f"^TrainJob team/tj is Running, and has no pod of rank 0 yet{WHY}"):
         executed(api, "true")
     api.node(0, name="tj-b", metadata={"deletionTimestamp": "2026-01-01T00:01:00Z"})
     sentence = f"^Rank 0 of TrainJob team/tj is stopping: its pod is being deleted{WHY}"
@@ -165,10 +165,12 @@ def test_a_job_without_pods_and_a_rank_that_is_not_there_are_told(tmp_path: Path
     with pytest.raises(UserError, match=r"^TrainJob tj has no rank 7: it has 0, 1$"):
         executed(Containers(tmp_path, nodes=2), "true", rank="7")
     api = Containers(tmp_path, nodes=0)
-    with pytest.raises(UserError, match=f"^TrainJob team/tj is Running, and has no pods yet{WHY}"):
+    with pytest.raises(UserError, match=f"^TrainJob team/tj is Running, and has no pod of rank 0 yet{WHY}"):
         executed(api, "true")
     api.put(f"{JOBS}/tj", {"status": {"trainyard": {"state": "Complete"}}})
-    with pytest.raises(UserError, match=f"^TrainJob team/tj is Complete, and has no pods any more{WHY}"):
+    with pytest.raises(
+        UserError, match=f"^TrainJob team/tj is Complete, and has no pod of rank 0 any more{WHY}"
+    ):
         executed(api, "true")
 
 

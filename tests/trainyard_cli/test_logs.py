@@ -199,6 +199,33 @@ def test_a_rank_that_is_not_there_is_told_which_are(monkeypatch: pytest.MonkeyPa
         printed(api, monkeypatch, rank="7")
 
 
+def jobset(api: Cluster, *, nodes: int) -> None:
+    """With an initializer, and so many nodes."""
+    sizes = {"dataset-initializer": 1, "node": nodes}
+    jobs = [{"name": job, "template": {"spec": {"parallelism": size}}} for job, size in sizes.items()]
+    api.put("/apis/jobset.x-k8s.io/v1alpha2/namespaces/team/jobsets/tj", {"spec": {"replicatedJobs": jobs}})
+
+
+def test_a_rank_whose_pod_alone_is_gone_has_its_last_lines_and_one_that_never_was_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = Cluster(state="Failed")
+    jobset(api, nodes=3)
+    api.node(1, [stamped(1, "whole log")], phase="Failed")
+    kept(api)
+    code, out, err = printed(api, monkeypatch, rank="0")
+    assert (code, err) == (0, "Its pods are gone, or cannot be read. These are their last lines:\n")
+    assert [line for line in out.splitlines() if line.startswith("  | ")] == ["  | lost"]
+    assert printed(api, monkeypatch, rank="2") == (
+        1,
+        "",
+        "TrainJob team/tj is Failed, and has no pod of rank 2 any more\n",
+    )
+    sentence = "^TrainJob tj has no rank 3: it has 1, dataset-initializer-0, 0, 2$"
+    with pytest.raises(UserError, match=sentence):
+        printed(api, monkeypatch, rank="3")
+
+
 @pytest.mark.parametrize(
     ("path", "action"), [(PODS, "list pods"), ("/log", r"read logs \(get pods/log\)")], ids=["pods", "logs"]
 )
@@ -412,6 +439,18 @@ def test_a_job_that_waits_is_followed_once_it_has_pods(monkeypatch: pytest.Monke
         0,
         "0 | a\n",
         "TrainJob team/tj is Queued: waiting for its pods\nTrainJob team/tj is Complete\n",
+    )
+
+
+def test_a_rank_is_waited_for_while_the_initializers_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = Script()
+    jobset(api, nodes=1)
+    api.node(0, [stamped(1, "fetches")], job="dataset-initializer")
+    api.scenes = [nothing, nothing, lambda: api.node(0, [stamped(2, "a")]), lambda: end(api)]
+    assert printed(api, monkeypatch, follow=True, rank="0") == (
+        0,
+        "a\n",
+        "TrainJob team/tj is Running: waiting for its pods\nTrainJob team/tj is Complete\n",
     )
 
 

@@ -149,7 +149,7 @@ def test_a_rank_that_gets_a_new_pod_is_forwarded_to_that(tmp_path: Path) -> None
 
     err = run_test(test, timeout=120)
     why = "See why: trainyard explain tj -n team"
-    assert err == f"TrainJob team/tj is Running, and has no pods yet. {why}\n"
+    assert err == f"TrainJob team/tj is Running, and has no pod of rank node-0 yet. {why}\n"
     assert api.forwards == ["tj-a", "tj-b"]
 
 

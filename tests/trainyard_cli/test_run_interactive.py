@@ -19,7 +19,7 @@ from tests.support.pod_logs import TRAINJOB, Rank, Run
 from trainyard_api.errors import UserError
 from trainyard_assist.run import interactive
 from trainyard_assist.run.interactive import Waiting
-from trainyard_assist.stops import Answer, Outcome
+from trainyard_assist.stops import Answer, Outcome, Seen
 from trainyard_cli import interrupts
 from trainyard_cli.cluster import logs, stops, terminal
 from trainyard_cli.commands import attach
@@ -32,6 +32,7 @@ GOES_ON = (
     "TrainJob team/tj continues, 8 h at most. To come back: trainyard exec tj -n team --context x. "
     "To end it: trainyard cancel tj -n team --context x"
 )
+SENT = "TrainJob team/tj is sent.\n"
 SAYS = ("sh", "-c", "echo in the shell; exit 3")
 
 
@@ -44,9 +45,9 @@ def desk(tmp_path: Path) -> Desk:
     return api
 
 
-def opened(api: Desk, shell: Shell) -> tuple[int, str, str, bytes]:
+def opened(api: Desk, shell: Shell, out: io.StringIO | None = None) -> tuple[int, str, str, bytes]:
     """The exit code, the lines before the shell, what is said, and the output of the shell."""
-    out, err, printed = io.StringIO(), io.StringIO(), os.memfd_create("printed")
+    out, err, printed = out or io.StringIO(), io.StringIO(), os.memfd_create("printed")
     nothing = os.open(os.devnull, os.O_RDONLY)
 
     def ask(url: str) -> int:
@@ -77,7 +78,7 @@ def opened(api: Desk, shell: Shell) -> tuple[int, str, str, bytes]:
 
 def test_the_shell_opens_once_the_first_rank_is_ready_and_the_job_ends_with_it(desk: Desk) -> None:
     code, out, err, printed = opened(desk, Shell(SAYS))
-    assert (code, out, printed) == (3, "0 | Collecting einops\n", b"in the shell\n")
+    assert (code, out, printed) == (3, f"{SENT}0 | Collecting einops\n", b"in the shell\n")
     assert err.endswith("TrainJob team/tj is cancelled\n")
     assert not desk.is_there
 
@@ -94,7 +95,7 @@ def test_of_a_job_with_too_many_pods_only_the_first_are_read(
     api.prints(1, "of another rank")
     api.prints(0, "Collecting einops")
     api.prints(0, interactive.READY)
-    assert opened(api, Shell(SAYS))[:2] == (3, "0 | Collecting einops\n")
+    assert opened(api, Shell(SAYS))[:2] == (3, f"{SENT}0 | Collecting einops\n")
 
 
 def test_with_keep_the_job_goes_on_and_the_way_back_is_said(desk: Desk) -> None:
@@ -155,6 +156,44 @@ def test_a_pipe_that_closes_before_the_shell_cancels_the_job(
     with pytest.raises(BrokenPipeError):
         opened(desk, Shell())
     assert not desk.is_there
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError, OSError])
+def test_a_reader_that_is_gone_before_the_job_is_told_of_cancels_the_job(
+    desk: Desk, error: type[OSError]
+) -> None:
+    class Closed(io.StringIO):
+        def write(self, _: str) -> int:
+            raise error
+
+    with pytest.raises(error):
+        opened(desk, Shell(), Closed())
+    assert not desk.is_there
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_who_leaves_while_the_job_is_sent_waits_for_the_answer_and_cancels_it(
+    monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    trainjob = {"metadata": {"name": "tj", "namespace": "team"}}
+    stored = {"metadata": {**trainjob["metadata"], "uid": "stored"}}
+    cancelled: list[object] = []
+
+    async def sent(_: object) -> dict[str, Any]:
+        signal.raise_signal(number)
+        await asyncio.sleep(0.05)
+        return stored
+
+    async def cancel(_: object, seen: Seen) -> Answer:
+        cancelled.append(seen.trainjob)
+        return Answer("team", "tj", Outcome.CANCELLED, "TrainJob team/tj is cancelled")
+
+    monkeypatch.setattr(stops, "cancel", cancel)
+    out, err = io.StringIO(), io.StringIO()
+    nowhere = Credentials("http://127.0.0.1:1", None)
+    code = command.run(nowhere, trainjob, sent, Shell(), out=out, err=err)
+    assert (code, out.getvalue(), err.getvalue()) == (130, "", "TrainJob team/tj is cancelled\n")
+    assert cancelled == [stored]
 
 
 @pytest.mark.parametrize("keep", [False, True])

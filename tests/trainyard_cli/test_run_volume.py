@@ -59,9 +59,9 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Carrier:
     return carrier
 
 
-def brought(api: Carrier) -> str:
+def brought(api: Carrier, err: io.StringIO | None = None) -> str:
     """What is said while the folder is brought."""
-    err = io.StringIO()
+    err = err or io.StringIO()
 
     def bring(url: str) -> None:
         credentials = Credentials(url, None, namespace="team", options=("--context", "lab"))
@@ -217,6 +217,16 @@ def test_a_second_ctrl_c_while_the_carrier_is_sent_does_not_wait_and_says_how_to
     assert err.getvalue() == (
         "Interrupted: TrainJob team/tj may run. To end it: trainyard cancel tj -n team --context lab\n"
     )
+
+
+def test_a_reader_that_is_gone_before_the_carrier_is_told_of_cancels_it(api: Carrier) -> None:
+    class Closed(io.StringIO):
+        def write(self, _: str) -> int:
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        brought(api, Closed())
+    assert not api.is_there
 
 
 def test_ctrl_c_cancels_the_carrier(api: Carrier, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,13 +24,23 @@ def explain(observation: Observation) -> Diagnosis:
 
     Never raises for what the API server can hold. No text in the diagnosis can control a terminal.
     """
-    finding = _first(observation, _rules(observation))
+    rules = _rules(observation)
+    finding = _first(observation, rules)
+    without = None
+    if (
+        rules is BEFORE_THE_END
+        and finding is not None
+        and finding.ranks
+        and read.continues(observation, finding.ranks)
+    ):
+        # What holds up these nodes does not hold up the others.
+        without, finding = finding, _first(observation, rules, but_of_nodes=True)
     state = _state(observation, finding)
     observation = replace(observation, unseen=_unseen(observation, finding))
     diagnosis = Diagnosis(
         trainjob=read.ref(observation.trainjob, names.TRAINJOB),
         state=state,
-        answer=_answer(observation, state, finding),
+        answer=_answer(observation, state, finding, without),
         finding=finding,
         walk=walk.stages(observation, finding),
         unseen=tuple(
@@ -44,11 +54,12 @@ def explain(observation: Observation) -> Diagnosis:
 
 def because(finding: Finding) -> str:
     """The cause, by its name and in a sentence."""
-    ranks = ""
-    if finding.ranks:
-        plural = "node" if len(finding.ranks) == 1 else "nodes"
-        ranks = f"the others wait for {plural} {text.listed(finding.ranks)}: "
+    ranks = f"the others wait for {_nodes(finding)}: " if finding.ranks else ""
     return f"{finding.cause}: {ranks}{finding.message}"
+
+
+def _nodes(finding: Finding) -> str:
+    return f"{'node' if len(finding.ranks) == 1 else 'nodes'} {text.listed(finding.ranks)}"
 
 
 def _unseen(observation: Observation, finding: Finding | None) -> dict[Subject, str]:
@@ -80,8 +91,12 @@ def _rules(observation: Observation) -> tuple[Rule, ...]:
     return ELSEWHERE if manager_elsewhere(observation.trainjob) else BEFORE_THE_END
 
 
-def _first(observation: Observation, rules: tuple[Rule, ...]) -> Finding | None:
-    return next((finding for rule in rules if (finding := rule(observation)) is not None), None)
+def _first(
+    observation: Observation, rules: tuple[Rule, ...], *, but_of_nodes: bool = False
+) -> Finding | None:
+    """The first cause; `but_of_nodes`: of those for which no other node waits."""
+    findings = (finding for rule in rules if (finding := rule(observation)) is not None)
+    return next((finding for finding in findings if not (but_of_nodes and finding.ranks)), None)
 
 
 def _state(observation: Observation, finding: Finding | None) -> State:
@@ -102,10 +117,15 @@ def _hides_pods(observation: Observation) -> bool:
     return not observation.unseen.keys().isdisjoint((Subject.PODS, Subject.JOBS))
 
 
-def _answer(observation: Observation, state: State, finding: Finding | None) -> str:
+def _answer(observation: Observation, state: State, finding: Finding | None, without: Finding | None) -> str:
+    """The state in a sentence; `without`: why the others continue without some nodes."""
     who = f"TrainJob {read.namespace(observation)}/{read.name(observation.trainjob)}"
     if finding is None:
-        return f"{who} {_without_cause(observation, state)}."
+        more = ""
+        if without is not None:
+            why = f"{without.cause}: {without.message.removesuffix('.')}"
+            more = f"; the others continue without {_nodes(without)}: {why}"
+        return f"{who} {_without_cause(observation, state)}{more}."
     verb = "has failed" if state is State.FAILED else "is held up"
     return f"{who} {verb}: {because(finding)}"
 

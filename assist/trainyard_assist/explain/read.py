@@ -6,6 +6,7 @@ pod is, how old something is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -310,10 +311,42 @@ def rank(observation: Observation, pod: Json) -> int | None:
 def absent(observation: Observation, job: Json) -> tuple[int, ...]:
     """The ranks of the Job that have no pod, if another has one that is Ready and so waits for them."""
     pods = [pod for pod in current_pods(observation) if job_of(observation, pod) is job]
-    if not is_trainer(job) or not any(map(is_ready, pods)):
+    if Subject.PODS in observation.unseen or not is_trainer(job) or not any(map(is_ready, pods)):
         return ()
     there = {index(pod) for pod in pods} | done(job)
     return tuple(rank for rank in range(ranks(job)) if rank not in there)
+
+
+_ELASTIC: Final = re.compile(
+    r"--nnodes[= ]\"?(?:\$\{(?P<variable>\w{1,100}):-)?(?P<least>\d{1,9})\}?:", re.ASCII
+)
+"""As the runtime torch-elastic has it: the least number of nodes, or a variable that has it by default."""
+
+
+def continues(observation: Observation, without: Sequence[int]) -> bool:
+    """Whether enough nodes of an elastic training are Ready to go on without these.
+
+    The first is one of them: there the others meet.
+    """
+    ready = {
+        place: pod
+        for pod in current_pods(observation)
+        if is_ready(pod) and (place := rank(observation, pod)) is not None and place not in without
+    }
+    least = _least(ready[0]) if 0 in ready else None
+    return least is not None and len(ready) >= least
+
+
+def _least(pod: Json) -> int | None:
+    """With how few nodes the training of this node goes on; None if it needs all."""
+    for container in objects(pod, "spec", "containers"):
+        words = container.get("command")
+        for word in words if isinstance(words, list) else ():
+            if match := _ELASTIC.search(str(word)):
+                variables = {text(each, "name"): text(each, "value") for each in objects(container, "env")}
+                value = variables.get(match["variable"] or "", "")
+                return int(value if re.fullmatch(r"[0-9]{1,9}", value) else match["least"])
+    return None
 
 
 def waiting_for(observation: Observation, held: Sequence[Json]) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ there. Only the addresses are others.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -22,6 +23,7 @@ from .pods import Pod, pods_of, processes_of, require_few
 
 GPUS: Final = "CUDA_VISIBLE_DEVICES"
 
+_PATH: Final = "PYTHONPATH"
 _PROCESSES: Final = "PET_NPROC_PER_NODE"
 _AUTO: Final = "auto"
 _OWN_ADDRESS: Final = "PET_LOCAL_ADDR"
@@ -29,6 +31,7 @@ _OWN_ADDRESS: Final = "PET_LOCAL_ADDR"
 _OF_REMOTE_SHELLS: Final = ("OMPI_MCA_plm_", "PRTE_MCA_plm_")
 """How variables begin that say how `mpirun` reaches other hosts: it ends where that cannot be."""
 _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - each machine has it
+_NOT_MISSED: Final = (_SHARED_MEMORY, names.MODULE_FOLDER)
 _VOLUMES_OF_MPI: Final = (names.MPI_KEY_VOLUME, names.MPI_HOSTS_VOLUME)
 _POLICY: Final = FieldPath("spec.successPolicy")
 _DEPENDS_ON: Final = "dependsOn"
@@ -154,7 +157,19 @@ def _environment(pod: Pod, addresses: Addresses, machine: Machine) -> dict[str, 
         values[_PROCESSES] = str(max(1, pod.gpus))
     if _PROCESSES in values:
         values.setdefault(_OWN_ADDRESS, variables.ADDRESS)
+    _restore_path(values, machine.environment)
     return values
+
+
+def _restore_path(values: dict[str, str], shell: Mapping[str, str]) -> None:
+    """Put the PYTHONPATH of the shell in the place of the module that the catalog adds to its pods."""
+    folders = values.get(_PATH, "").split(":")
+    if names.MODULE_FOLDER not in folders:
+        return
+    own = (folder for folder in folders if folder not in ("", names.MODULE_FOLDER))
+    values[_PATH] = os.pathsep.join((*own, *filter(None, (shell.get(_PATH),))))
+    if not values[_PATH]:
+        del values[_PATH]
 
 
 def _shares(gpus: Mapping[Place, int], there: Sequence[str]) -> dict[Place, str]:
@@ -199,6 +214,6 @@ def _missing_of(pod: Pod) -> Iterator[str]:
     if folder := pod.container.get("workingDir"):
         yield f"The command runs in the workspace, not in {folder}"
     for mount in pod.container.get("volumeMounts") or ():
-        if mount.get("name") not in _VOLUMES_OF_MPI and mount["mountPath"] != _SHARED_MEMORY:
+        if mount.get("name") not in _VOLUMES_OF_MPI and mount["mountPath"] not in _NOT_MISSED:
             path = mount["mountPath"]
             yield f"The volume {mount.get('name')} is not here: under {path} is what this machine has there"

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from itertools import islice
 from operator import itemgetter
 from typing import Any, Final
 
@@ -48,6 +49,8 @@ _WAITING: Final = 64
 _READ: Final = "read logs (get pods/log)"
 _ENDED: Final = ("Succeeded", "Failed")
 _DIGITS: Final = 9
+_MOST_LABELS: Final = 100
+"""Ranks that are named to who names none of them, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +167,23 @@ class _Pod(msgspec.Struct):
     status: _Status
 
 
+class _JobSpec(msgspec.Struct):
+    parallelism: int = 1
+
+
+class _Template(msgspec.Struct):
+    spec: _JobSpec = msgspec.field(default_factory=_JobSpec)
+
+
 class _ReplicatedJob(msgspec.Struct):
     name: str
+    replicas: int = 1
+    template: _Template = msgspec.field(default_factory=_Template)
+
+    @property
+    def size(self) -> int:
+        """How many places it has: its replicas share them."""
+        return self.template.spec.parallelism if self.replicas else 0
 
 
 class _JobSetSpec(msgspec.Struct, rename="camel"):
@@ -229,17 +247,27 @@ class Logs:
     async def sources(self) -> list[Source]:
         """The logs that there are now and are wanted, in the order of their places."""
         pods = await self._look()
-        self._jobs = await self._replicated_jobs() | {pod.place.job for pod in pods}
+        sizes = await self._sizes()
+        self._jobs = sizes.keys() | {pod.place.job for pod in pods}
         sources = [self._source(pod) for pod in pods if self._is_wanted(pod)]
-        if pods and not sources and self._wanted.rank is not None:
-            raise self._no_rank(pods)
+        if not sources:
+            self._check_rank(pods, sizes)
         if len(sources) > MOST:
             raise ManyPodsError(self._job)
         return sources
 
-    def _no_rank(self, pods: Iterable[Pod]) -> UserError:
-        there = ", ".join(dict.fromkeys(label(pod.place, self._jobs) for pod in pods))
-        return UserError(f"TrainJob {self._job} has no rank {self._wanted.rank}: it has {there[:200]}")
+    def _check_rank(self, pods: Iterable[Pod], sizes: Mapping[str, int]) -> None:
+        """Raise `UserError` if no pod can be the wanted rank: one that has none now may have had one.
+
+        `sizes`: as `_sizes` returns them.
+        """
+        rank, places = self._wanted.rank, dict.fromkeys(pod.place for pod in pods)
+        if rank is None or not places:
+            return
+        places |= dict.fromkeys(Place(job, index) for job, size in sizes.items() for index in range(size))
+        if not any(is_called(place, rank) for place in places):
+            there = ", ".join(label(place, self._jobs) for place in islice(places, _MOST_LABELS))
+            raise UserError(f"TrainJob {self._job} has no rank {rank}: it has {there[:200]}")
 
     async def history(
         self, sources: Sequence[Source], *, goes_on: bool = False
@@ -327,13 +355,13 @@ class Logs:
     def _own(self) -> Mapping[str, str]:
         return {"labelSelector": f"{names.JOBSET_NAME_LABEL}={self._job}"}
 
-    async def _replicated_jobs(self) -> set[str]:
-        """Also those that have no pods yet, as far as they can be seen."""
+    async def _sizes(self) -> dict[str, int]:
+        """How many places each ReplicatedJob has, with or without a pod; empty if that cannot be seen."""
         try:
             live = await in_time(self._client.get(JOBSETS.path(self._namespace, self._job)))
-            return {job.name for job in msgspec.convert(live, _JobSet).spec.replicated_jobs}
+            return {job.name: job.size for job in msgspec.convert(live, _JobSet).spec.replicated_jobs}
         except (ApiError, msgspec.ValidationError):
-            return set()
+            return {}
 
     async def _watch_pods(self) -> None:
         try:
@@ -530,8 +558,8 @@ class Logs:
                     pods = asyncio.create_task(self._watch_pods())
                     pods.add_done_callback(self._ring)
                 if is_over and self._all_seen and all(task.done() for task in reading.values()):
-                    if self._pods and not self._followed and self._wanted.rank is not None:
-                        raise self._no_rank(self._pods.values())
+                    if not self._followed:
+                        self._check_rank(self._pods.values(), await self._sizes())
                     await pieces.put(None)
                     return
                 await bell.wait()

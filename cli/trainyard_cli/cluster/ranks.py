@@ -111,7 +111,9 @@ async def running(client: Client, namespace: str, job: str, rank: str | None) ->
     if not places:
         since = "any more" if row.is_over else "yet"
         raise UserError(
-            clean(f"TrainJob {namespace}/{job} is {row.state}, and has no pods {since}")
+            clean(
+                f"TrainJob {namespace}/{job} is {row.state}, and has no pod of rank {rank or FIRST} {since}"
+            )
             + _why(client, namespace, job)
         )
     if len(places) > 1:

@@ -166,7 +166,7 @@ async def print_rest(
         print(f"{which} are gone, or cannot be read. These are their last lines:", file=err)
         printer.print(explain_logs.lines(msgspec.structs.replace(kept, pods=places)))
     elif not read:
-        print(clean(_why_none(client, row, sources, kept)), file=err)
+        print(clean(_why_none(client, row, wanted, sources, kept)), file=err)
         return REFUSED
     return FINE
 
@@ -190,15 +190,18 @@ def _is_called(place: str, rank: str) -> bool:
     return index.isdecimal() and is_called(Place(job, int(index)), rank)
 
 
-def _why_none(client: Client, row: jobs.Row, sources: Sequence[Source], kept: Kept | str) -> str:
+def _why_none(
+    client: Client, row: jobs.Row, wanted: Wanted, sources: Sequence[Source], kept: Kept | str
+) -> str:
     """Why there is no log."""
     who = f"TrainJob {row.namespace}/{row.name} is {row.state}"
     if sources:
         return f"{who}, and has no log to read: {sources[0].unread}"
+    pods = "pods" if wanted.rank is None else f"pod of rank {wanted.rank}"
     if not row.is_over:
         why = client.credentials.command("trainyard", "explain", row.name, "-n", row.namespace)
-        return f"{who}, and has no pods yet. See why: {why}"
-    return f"{who}, and has no pods any more" + (f"; {kept}" if isinstance(kept, str) else "")
+        return f"{who}, and has no {pods} yet. See why: {why}"
+    return f"{who}, and has no {pods} any more" + (f"; {kept}" if isinstance(kept, str) else "")
 
 
 def command(

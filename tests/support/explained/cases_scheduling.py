@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainyard_api.reasons import Reason
-from trainyard_assist.explain import Finding, Ref
+from trainyard_assist.explain import Finding, Ref, Subject
 from trainyard_operator.core.decide.causes import MEND_CONTENT
 
 from .cases import ANSWER, ASKS, FIRST, FITS, INSUFFICIENT, PODS, SECOND, UNANSWERED, Case
@@ -14,6 +14,7 @@ from .objects import (
     condition,
     event,
     homeless,
+    job,
     mounts,
     node,
     pod,
@@ -22,6 +23,7 @@ from .objects import (
     trainjob,
 )
 
+UNMATCHED = "node(s) didn't match Pod's node affinity/selector"
 POOL = {"trainyard.dev/pool": "h100"}
 
 EIGHT: dict[str, Any] = {"nvidia.com/gpu": "8"}
@@ -43,6 +45,21 @@ CASES = (
             "1 of 2 pods exist: Job tj-node-0: pods is forbidden: exceeded quota: small, used: 1",
             "wait for other jobs to end, request fewer resources, or have ResourceQuota small raised",
             ranks=(1,),
+        ),
+    ),
+    Case(
+        "if not all pods were looked at, the Job knows how many there are, and nobody which",
+        seen(
+            jobs=(job(ranks=3, active=2),),
+            pods=(pod(0),),
+            events=(event(PODS, "FailedCreate", "Error creating: exceeded quota: small"),),
+            unseen={Subject.PODS: "there are too many, only the first 1 were looked at"},
+        ),
+        Finding(
+            Reason.PODS_OVER_QUOTA,
+            Ref("ResourceQuota", "small", "team"),
+            "2 of 3 pods exist: Job tj-node-0: exceeded quota: small",
+            "wait for other jobs to end, request fewer resources, or have ResourceQuota small raised",
         ),
     ),
     Case(
@@ -316,6 +333,27 @@ CASES = (
             "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. (no node "
             "has the label "
             "disk=ssd)",
+            FITS,
+        ),
+    ),
+    Case(
+        "an affinity that matches a node is not the cause",
+        seen(pods=(homeless(0, f"0/3 nodes are available: 1 Insufficient cpu, 2 {UNMATCHED}."),)),
+        Finding(
+            Reason.NO_NODE_FITS,
+            FIRST,
+            f"0/3 nodes are available: 1 Insufficient cpu, 2 {UNMATCHED}. "
+            "(the pod asks for cpu 0, which other pods use)",
+            FITS,
+        ),
+    ),
+    Case(
+        "an affinity that matches no node is the cause",
+        seen(pods=(homeless(0, f"0/3 nodes are available: 3 {UNMATCHED}."),)),
+        Finding(
+            Reason.NO_NODE_FITS,
+            FIRST,
+            f"0/3 nodes are available: 3 {UNMATCHED}. (its node affinity matches no node)",
             FITS,
         ),
     ),

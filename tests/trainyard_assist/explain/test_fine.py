@@ -42,6 +42,14 @@ def at(seconds: float) -> datetime:
     return NOW - timedelta(seconds=seconds)
 
 
+def elastic(of: dict[str, Any], least: str = "") -> dict[str, Any]:
+    """The pod, with the command of the runtime torch-elastic."""
+    command = ["sh", "-c", 'exec torchrun --nnodes="${MIN_NODES:-1}:$PET_NNODES" "$@"', "torchrun"]
+    env = [{"name": "MIN_NODES", "value": least}] if least else []
+    return {**of, "spec": {**of["spec"], "containers": [{"name": "node", "command": command, "env": env}]}}
+
+
+FULL = "0/1 nodes are available: 1 node(s) were unschedulable."
 FINE = {
     "two ranks that run": (HEALTHY, State.RUNNING, "runs: 2 of 2 pods are ready"),
     "a finished job": (
@@ -127,6 +135,30 @@ FINE = {
         ),
         State.RUNNING,
         "runs: 1 of 2 pods are ready",
+    ),
+    "a rank that is not among the pods that were looked at, and the refusal of a pod long ago": (
+        seen(
+            jobs=(job(active=2),),
+            pods=(pod(0),),
+            events=(event("uid-of-tj-node-0", "FailedCreate", "exceeded quota: gpus"),),
+            unseen={Subject.PODS: "there are too many, only the first 1 were looked at"},
+        ),
+        State.RUNNING,
+        "runs: 1 of 1 pods are ready",
+    ),
+    "an elastic job of which enough nodes are ready": (
+        seen(
+            jobs=(job(ranks=3),),
+            pods=(elastic(pod(0), "2"), elastic(pod(1), "2"), elastic(homeless(2, FULL), "2")),
+        ),
+        State.RUNNING,
+        f"runs: 2 of 3 pods are ready; the others continue without node 2: NoNodeFits: {FULL[:-1]}",
+    ),
+    "an elastic job that says nothing of its least number of nodes": (
+        seen(pods=(elastic(pod(0)),)),
+        State.RUNNING,
+        "runs: 1 of 1 pods are ready; "
+        "the others continue without node 1: RankMissing: node 1 of 2 has no pod",
     ),
     "ranks that are silent": (
         seen(
@@ -289,6 +321,22 @@ FINE = {
         "is starting: 0 of 1 pods are ready",
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "node"),
+    [(pod(0), homeless(1, FULL), 1), (homeless(0, FULL), pod(1), 0)],
+    ids=["too few nodes", "without the node where the others meet"],
+)
+def test_an_elastic_job_that_cannot_go_on_is_held_up(
+    first: dict[str, Any], second: dict[str, Any], node: int
+) -> None:
+    least = "2" if node else "1"
+    diagnosis = explain(seen(pods=(elastic(first, least), elastic(second, least))))
+    assert (diagnosis.state, diagnosis.answer) == (
+        State.HELD,
+        f"TrainJob team/tj is held up: NoNodeFits: the others wait for node {node}: {FULL}",
+    )
 
 
 @pytest.mark.parametrize("name", FINE)

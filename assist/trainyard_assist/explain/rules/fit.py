@@ -15,6 +15,8 @@ from trainyard_api.json_types import Json
 from .. import read, text
 
 _INSUFFICIENT = re.compile(r"Insufficient ([\w./-]+)")
+_OF_ALL = re.compile(r"0/(\d{1,9}) nodes are available: \1 node\(s\) didn't match Pod's node affinity")
+"""No node is left for any other reason."""
 
 
 def misfits(message: str, pod: Json, nodes: Sequence[Json]) -> str:
@@ -52,7 +54,7 @@ def _misfits(message: str, pod: Json, nodes: Sequence[Json]) -> Iterator[str]:
         for key, value in selector.items():
             if nodes and not any(read.texts(n, "metadata", "labels").get(key) == value for n in nodes):
                 yield f"no node has the label {key}={value}"
-        if not selector:
+        if not selector and _OF_ALL.match(message):
             yield "its node affinity matches no node"
 
 

@@ -15,7 +15,7 @@ from trainyard_operator.core.decide import refusals
 from trainyard_operator.core.status import pod_readiness
 
 from .. import read, text
-from ..model import Finding, Observation, Ref
+from ..model import Finding, Observation, Ref, Subject
 from .finding import finding_of
 from .trainjob import with_reported_step
 
@@ -220,20 +220,25 @@ def _refusals(observation: Observation) -> Iterator[tuple[Json, str]]:
         expected = min(
             read.number(job, "spec", "parallelism", default=1), read.ranks(job) - len(read.done(job))
         )
-        there = sum(read.job_of(observation, pod) is job for pod in read.current_pods(observation))
-        if read.suspended(job) or there >= expected:
+        if read.suspended(job) or _there(observation, job) >= expected:
             continue
         for event in reversed(read.warnings(observation, job, "FailedCreate")):
             yield job, refusals.SAID_OF_A_JOB.sub("", read.text(event, "message"))
             break
 
 
+def _there(observation: Observation, job: Json) -> int:
+    """How many pods the Job has; by its own count, if not all pods were seen."""
+    if Subject.PODS in observation.unseen:
+        return read.number(job, "status", "active")
+    return sum(read.job_of(observation, pod) is job for pod in read.current_pods(observation))
+
+
 def _refused(
     observation: Observation, cause: Reason, about: Ref, job: Json, message: str, **words: Any
 ) -> Finding:
-    there = [pod for pod in read.current_pods(observation) if read.job_of(observation, pod) is job]
-    if there:
-        message = f"{len(there)} of {read.ranks(job)} pods exist: {message}"
+    if there := _there(observation, job):
+        message = f"{there} of {read.ranks(job)} pods exist: {message}"
     return replace(
         finding_of(observation, cause, about, message, **words), ranks=read.absent(observation, job)
     )

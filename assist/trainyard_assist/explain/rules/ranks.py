@@ -10,7 +10,7 @@ from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
 
 from .. import read, text
-from ..model import Finding, Observation, Ref
+from ..model import Finding, Observation, Ref, Subject
 from .finding import finding_of
 
 _PATIENCE: Final = 5.0
@@ -97,7 +97,8 @@ def _ended_for(observation: Observation, pod: Json | None) -> float:
 
 
 def _no_pod(observation: Observation, job: Json) -> str:
-    return "has no pod" if read.age(observation, job) >= _PATIENCE else ""
+    is_known = Subject.PODS not in observation.unseen
+    return "has no pod" if is_known and read.age(observation, job) >= _PATIENCE else ""
 
 
 def _not_ready(observation: Observation, pod: Json) -> str:

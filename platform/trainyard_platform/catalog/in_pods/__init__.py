@@ -15,7 +15,6 @@ from trainyard_api import names
 PYTHON: Final = "python"
 """The value of the annotation that asks for it."""
 MODULE: Final = Path(__file__).with_name("sitecustomize.py")
-FOLDER: Final = "/etc/trainyard/python"
 _VOLUME: Final = "trainyard-python"
 _PATH: Final = "PYTHONPATH"
 
@@ -44,7 +43,7 @@ def add(manifest: dict[str, Any]) -> None:
         template["metadata"] = {**metadata, "annotations": annotations}
         template["spec"]["volumes"] = [*_list(template["spec"].get("volumes")), _volume()]
         for container in containers:
-            mount = {"name": _VOLUME, "mountPath": FOLDER, "readOnly": True}
+            mount = {"name": _VOLUME, "mountPath": names.MODULE_FOLDER, "readOnly": True}
             container["volumeMounts"] = [*_list(container.get("volumeMounts")), mount]
             container["env"] = _first_in_path(_list(container.get("env")))
 
@@ -58,10 +57,10 @@ def _first_in_path(env: list[Any]) -> list[Any]:
     """The variables, with the module's folder in their path: at the front, unless it is there already."""
     python_path = next((variable for variable in env if _mapping(variable).get("name") == _PATH), None)
     if python_path is None:
-        return [*env, {"name": _PATH, "value": FOLDER}]
-    value = python_path.get("value") or FOLDER
-    if FOLDER not in value.split(":"):
-        value = f"{FOLDER}:{value}"
+        return [*env, {"name": _PATH, "value": names.MODULE_FOLDER}]
+    value = python_path.get("value") or names.MODULE_FOLDER
+    if names.MODULE_FOLDER not in value.split(":"):
+        value = f"{names.MODULE_FOLDER}:{value}"
     return [{"name": _PATH, "value": value} if variable is python_path else variable for variable in env]
 
 
