@@ -12,6 +12,7 @@ import secrets
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, TextIO
 
@@ -29,7 +30,7 @@ from trainyard_assist.run.settings import Settings
 from trainyard_assist.run.trainjob import SUFFIX, SUFFIX_LENGTH
 from trainyard_assist.webhooks import in_words
 from trainyard_assist.workspace import Packed
-from trainyard_kube.client import ApiError
+from trainyard_kube.client import ApiError, Client
 from trainyard_kube.credentials import Credentials
 
 from ..cluster import connection, job_names
@@ -134,8 +135,11 @@ def run(
     except ApiError as error:
         raise UserError(clean(f"{credentials.source}: {in_words(str(error))}")) from error
     again = same_place(namespace, kubeconfig, context)
+    send = partial(_send, draft=draft, is_generated=not chosen.name)
+    if shell is not None:
+        return run_interactive.run(credentials, draft.trainjob, send, shell, out=out, err=err)
     try:
-        stored = asyncio.run(_send(credentials, draft, is_generated=not chosen.name))
+        stored = connection.ask(credentials, "run", send)
     except KeyboardInterrupt as interrupt:
         name = draft.trainjob["metadata"]["name"]
         look = shlex.join(["trainyard", "jobs", *again])
@@ -144,18 +148,12 @@ def run(
         state = "is not sent, or deleted again" if is_withdrawn else "may have been sent"
         print(f"Interrupted: TrainJob {name} {state}. Look: {look}", file=err)
         return REFUSED
-    except ApiError as error:
-        raise UserError(
-            clean(f"{credentials.source}: nothing has been sent: {in_words(str(error))}")
-        ) from error
     _print([stored], form, out)
     name, within = stored["metadata"]["name"], stored["metadata"]["namespace"]
     print(clean(f"TrainJob {within}/{name} is sent."), file=talk, flush=True)
     if detach or form is not Form.TEXT:
         print(clean(f"To follow it: {shlex.join(['trainyard', 'attach', name, *again])}"), file=talk)
         return FINE
-    if shell is not None:
-        return run_interactive.open_shell(credentials, stored, shell, out=out, err=err)
     return attach.attach(credentials, within, name, again=again, out=out, err=err)
 
 
@@ -219,10 +217,13 @@ async def _draft(credentials: Credentials, request: cluster.Request) -> tuple[Dr
             raise UserError(clean(str(error))) from error
 
 
-async def _send(credentials: Credentials, draft: Draft, *, is_generated: bool) -> dict[str, Any]:
+async def _send(client: Client, draft: Draft, *, is_generated: bool) -> dict[str, Any]:
     base = draft.trainjob["metadata"]["name"][:-SUFFIX_LENGTH]
-    async with connection.client(credentials, "run") as client:
+    try:
         return await cluster.send(client, draft, (lambda: f"{base}{_suffix()}") if is_generated else None)
+    except ApiError as error:
+        source = client.credentials.source
+        raise UserError(clean(f"{source}: nothing has been sent: {in_words(str(error))}")) from error
 
 
 def _print_draft(draft: Draft, packed: Packed | None, form: Form, out: TextIO, err: TextIO) -> None:

@@ -1,16 +1,16 @@
 """`trainyard run --interactive`: a shell in the first rank of a TrainJob, which ends with the shell.
 
-Called by `run` once the TrainJob is sent. `attach` follows it until the rank is
-ready, `exec` opens the shell, and `cluster.stops` ends the TrainJob after it.
+Called by `run`. `attach` follows the TrainJob until the rank is ready, `exec`
+opens the shell, and `cluster.stops` ends the TrainJob after it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 from trainyard_api import durations
 from trainyard_api.errors import UserError
@@ -19,7 +19,7 @@ from trainyard_api.printable import clean
 from trainyard_assist.explain import read
 from trainyard_assist.run import interactive
 from trainyard_assist.stops import Outcome, Seen
-from trainyard_kube.client import ApiError
+from trainyard_kube.client import ApiError, Client
 from trainyard_kube.credentials import Credentials
 
 from .. import interrupts
@@ -79,6 +79,60 @@ class UntilReady(Printer):
                 raise ReadyError(str(source.place))
 
 
+Create = Callable[[Client], Coroutine[Any, Any, dict[str, Any]]]
+"""Creates a TrainJob, and returns it as it is stored."""
+
+
+@interrupts.like_ctrl_c()
+def run(
+    credentials: Credentials, trainjob: Json, create: Create, shell: Shell, *, out: TextIO, err: TextIO
+) -> int:
+    """Send the TrainJob, and open the shell in it; see `send` and `open_shell`."""
+    try:
+        stored = send(credentials, trainjob, create, attach.Voice(err))
+    except KeyboardInterrupt:
+        return attach.LEFT
+    return open_shell(credentials, stored, shell, out=out, err=err)
+
+
+@interrupts.like_ctrl_c()
+def send(
+    credentials: Credentials, trainjob: Json, create: Create, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Send a TrainJob that nobody needs once this command has ended; returns it as it is stored.
+
+    Args:
+        credentials: The cluster.
+        trainjob: What is sent.
+        create: Sends it. Raises what this raises.
+        say: Says what became of it after an interrupt.
+
+    Raises:
+        KeyboardInterrupt: It was interrupted, and the TrainJob is cancelled, or is said to run perhaps.
+    """
+    stored: list[dict[str, Any]] = []
+
+    async def keep(client: Client) -> None:
+        stored.append(await create(client))
+
+    async def wait(client: Client) -> None:
+        creating = asyncio.ensure_future(keep(client))
+        try:
+            await asyncio.shield(creating)
+        except asyncio.CancelledError:
+            await creating  # it may have happened: only its answer tells
+            raise
+
+    try:
+        connection.ask(credentials, "run", wait)
+    except KeyboardInterrupt:
+        name, namespace = trainjob["metadata"]["name"], trainjob["metadata"]["namespace"]
+        may_run = f"Interrupted: TrainJob {namespace}/{name} may run. {end(credentials, trainjob)}"
+        say(cancelled(credentials, stored[0]) if stored else may_run)
+        raise
+    return stored[0]
+
+
 @interrupts.like_ctrl_c()
 def open_shell(
     credentials: Credentials,
@@ -89,7 +143,7 @@ def open_shell(
     out: TextIO,
     err: TextIO,
 ) -> int:
-    """Wait until the first rank is ready, open the shell there, and end the TrainJob with it.
+    """Say that the TrainJob is sent, open the shell once its first rank is ready, and end it with the shell.
 
     Returns the exit code of the shell; if the job has ended before, that of the job.
 
@@ -111,6 +165,7 @@ def open_shell(
     goes_on = f"TrainJob {namespace}/{name} continues, {limit} at most. {back}. {end(credentials, trainjob)}"
     rank = ""
     try:
+        print(clean(f"TrainJob {namespace}/{name} is sent."), file=out, flush=True)
         printer = UntilReady(out, "", marked=True)
         # The launcher of an MPI job is a pod more.
         is_large = read.number(trainjob, "spec", "trainer", "numNodes") >= MOST_LOGS
@@ -124,9 +179,9 @@ def open_shell(
     except KeyboardInterrupt:
         say(cancelled(credentials, trainjob))
         return attach.LEFT
-    except BrokenPipeError:  # nobody reads the lines any more, and nobody would use the shell
+    except OSError:  # nobody reads the lines any more, or there is no room for them: nobody would use it
         answer = cancelled(credentials, trainjob)
-        with suppress(BrokenPipeError):
+        with suppress(OSError):
             say(answer)
         raise
     except ApiError as error:

@@ -41,42 +41,28 @@ def bring(credentials: Credentials, carrier: Json, packed: Packed, *, err: TextI
     """
     name, namespace = carrier["metadata"]["name"], carrier["metadata"]["namespace"]
     say = attach.Voice(err)
-    sent: list[dict[str, Any]] = []
 
-    async def create(client: Client) -> None:
-        sent.append(await cluster.create(client, carrier))
-
-    async def send(client: Client) -> None:
-        creating = asyncio.ensure_future(create(client))
-        try:
-            await asyncio.shield(creating)
-        except asyncio.CancelledError:
-            await creating  # it may have happened: only its answer tells
-            raise
+    async def create(client: Client) -> dict[str, Any]:
+        return await cluster.create(client, carrier)
 
     async def write(client: Client, place: str) -> bool:
         return await workspace.write(client, await ranks.running(client, namespace, name, place), packed)
 
     try:
-        connection.ask(credentials, "run", send)
-    except KeyboardInterrupt:
-        way_out = run_interactive.end(credentials, carrier)
-        may_run = f"Interrupted: TrainJob {namespace}/{name} may run. {way_out}"
-        say(run_interactive.cancelled(credentials, sent[0]) if sent else may_run)
-        raise
+        stored = run_interactive.send(credentials, carrier, create, say)
     except ApiError as error:
         raise WorkspaceError(
             clean(f"TrainJob {name}, which brings the folder, is not sent: {error}")
         ) from error
-    say(f"TrainJob {namespace}/{name} brings the folder onto PersistentVolumeClaim {packed.claim}")
     try:
+        say(f"TrainJob {namespace}/{name} brings the folder onto PersistentVolumeClaim {packed.claim}")
         place = _ready(credentials, carrier, say, err)
         is_new = connection.ask(credentials, "run", lambda client: write(client, place))
         say("The folder is there" if is_new else "The folder was there already")
     except ApiError as error:
         raise UserError(clean(f"{credentials.source}: nothing has been sent: {error}")) from error
     finally:
-        say(run_interactive.cancelled(credentials, sent[0]))
+        say(run_interactive.cancelled(credentials, stored))
 
 
 def _ready(credentials: Credentials, carrier: Json, say: attach.Voice, err: TextIO) -> str:
