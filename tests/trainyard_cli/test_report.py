@@ -15,6 +15,7 @@ import pytest
 from tests.support.answers import answered
 from tests.support.clones import clone_at
 from trainyard_cli.commands import report
+from trainyard_cli.commands.report_change import Stack
 from trainyard_cli.files import outcomes
 from trainyard_delivery.rollout.outcome import Outcome
 
@@ -287,6 +288,20 @@ def test_removed_stacks_and_runtimes_are_said_to_be(clone: Path) -> None:
     text = above_the_folds(written())
     assert text.startswith("## The file of lab is gone\n")
     assert "`lab`: not destroyed by this; run `make destroy` first.\n" in text
+
+
+def test_a_warning_beside_the_output_of_impact_hides_no_job(tmp_path: Path) -> None:
+    said = json.dumps({"changes": [], "unseen": []})
+    folder = tmp_path / "impact"
+    folder.mkdir()
+    (folder / "prod.exit").write_text("0\n")
+    (folder / "prod.txt").write_text(f"a plugin is deprecated\n{said}\n")
+    without = report._with_jobs(Stack("prod"), tmp_path)
+    (folder / "prod.out").write_text(f"{said}\n")
+    assert (without.not_seen, report._with_jobs(Stack("prod"), tmp_path)) == (
+        "the output of make impact is not that of FORMAT=json",
+        Stack("prod", changes=[]),
+    )
 
 
 @pytest.mark.long
