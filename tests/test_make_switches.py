@@ -13,7 +13,7 @@ MAKEFILES = ["Makefile", "examples/site/Makefile"]
 
 def make(file: str, *arguments: str) -> tuple[int, str, str]:
     """The exit code and the output of make, whose trainyard only prints its arguments."""
-    command = ["make", "-f", ROOT / file, "-o", ".venv/.done", "TRAINYARD=echo", *arguments]
+    command = ["make", "-f", str(ROOT / file), "-o", ".venv/.done", "TRAINYARD=echo", *arguments]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return answer.returncode, answer.stdout, answer.stderr
 
