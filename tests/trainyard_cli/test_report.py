@@ -364,6 +364,16 @@ def test_a_preview_that_fails_without_a_refusal_says_what_there_is_to_say(
     assert f"**Preview**\n- fails on `onprem`: `{says}`\n" in text
 
 
+def test_what_make_up_refuses_after_a_preview_that_succeeds_does_not_pass(clone: Path) -> None:
+    alone("onprem")
+    edit(PLAIN, "numNodes: 1\n  template", "numNodes: 2\n  template")
+    reached("onprem", {})
+    text = written(previewed("onprem", "", Outcome("1 to recreate", ("refused: it holds jobs",))))
+    assert text.startswith("## Make up refuses it on onprem\n")
+    assert "**Preview**\n- make up refuses on `onprem`: `refused: it holds jobs`\n" in text
+    assert "passes on" not in text
+
+
 def test_an_outcome_that_cannot_be_read_is_named_with_the_way_out_and_not_taken_from_what_was_printed(
     clone: Path,
 ) -> None:

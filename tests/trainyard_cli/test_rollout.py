@@ -366,8 +366,10 @@ def test_an_up_replaces_nothing_that_holds_jobs_or_quotas_unless_it_is_named(
     assert "up " not in (pulumi / "pulumi.called").read_text()
     for allowed in ("ClusterQueue/else ClusterQueue/team-a", "all"):
         assert answer(pulumi, *REPLACED, update=UPDATE, replace=[allowed])[0] == 0
-    code, _, err = answer(pulumi, *REPLACED)
+    file = pulumi / "outcome.json"
+    code, _, err = answer(pulumi, *REPLACED, outcome=file)
     assert (code, err) == (0, f"{LOOKING}{REFUSED}"), "a preview only says it"
+    assert outcomes.read(file, "prod").refusals == (REFUSED.rstrip(),)
     assert (
         answer(pulumi, *change("b", "replace", MAP, MAP, planning=True), end(preview=True), update=UPDATE)[0]
         == 0

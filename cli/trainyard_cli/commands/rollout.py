@@ -158,7 +158,7 @@ def _run(asked: _Asked, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
     if refused:
         print(*refused, sep="\n", file=err.text)
         return REFUSED, Outcome(refusals=tuple(refused))
-    stuck: list[str] = []
+    refusals: Sequence[str] = ()
     with Progress(err.text) as progress:
         teller = Teller(
             stack, out.text, progress, lambda steps, violations: _plan(steps, violations, stack, *way)
@@ -183,7 +183,7 @@ def _run(asked: _Asked, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
         if code == 0:
             stuck = _stuck(teller.steps, stack, *way, asked.allowed)
             recreated = _recreated(teller.steps, stack, asked.allowed)
-            code = _conflicts(recreated, stuck, err.text, change=asked.change)
+            code, refusals = _conflicts(recreated, stuck, err.text, change=asked.change)
         if code == 0 and before is not None:
             raise_if_lost(out, err)
             code = _changed(before, place, asked, err.text)
@@ -196,7 +196,7 @@ def _run(asked: _Asked, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
             files = before._replace(resources=None)
             changed = partial(_changed, files, place, asked, err.text)
             code = _update(update, stack, teller, its, echo, changed=changed)
-    return code, _outcome(teller, code, stuck)
+    return code, _outcome(teller, code, refusals)
 
 
 def _refused(asked: _Asked, err: TextIO) -> tuple[moves.Place, list[str]]:
@@ -278,18 +278,20 @@ def _recreated(steps: Sequence[Step], stack: str, allowed: Collection[str]) -> S
     return recreated and replacements.not_allowed(_with_left(steps, stack), allowed)
 
 
-def _conflicts(recreated: Sequence[str], stuck: Sequence[str], err: TextIO, *, change: bool) -> int:
-    """Print what must not be recreated and what cannot be taken over; returns the exit code."""
+def _conflicts(
+    recreated: Sequence[str], stuck: Sequence[str], err: TextIO, *, change: bool
+) -> tuple[int, Sequence[str]]:
+    """Print what must not be recreated and what cannot be taken over; returns the exit code and that."""
     sentences = [clean(replacements.refusal(recreated)), *stuck] if recreated else stuck
     err.writelines(f"{sentence}\n" for sentence in sentences)
-    return REFUSED if stuck or (recreated and change) else 0
+    return REFUSED if stuck or (recreated and change) else 0, sentences
 
 
-def _outcome(teller: Teller, code: int, stuck: Sequence[str]) -> Outcome:
+def _outcome(teller: Teller, code: int, refusals: Sequence[str]) -> Outcome:
     """The result of a preview, even if Pulumi has failed without an event."""
     outcome = teller.outcome
-    if stuck:
-        return dataclasses.replace(outcome, refusals=(*outcome.refusals, *stuck))
+    if refusals:
+        return dataclasses.replace(outcome, refusals=(*outcome.refusals, *refusals))
     if code and outcome == Outcome():
         return Outcome(errors=(f"pulumi ended with exit code {code}; its output says why",))
     return outcome
