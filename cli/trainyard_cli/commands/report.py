@@ -33,7 +33,7 @@ from trainyard_policies.lint import granted
 from trainyard_policies.settings import Policies
 
 from ..cluster.workloads import Seen
-from ..files import outcomes, pin
+from ..files import outcomes, pin, stackfile
 from ..files.git import at_revision, changes_of_site, left
 from ..output import FINE
 from . import impact, report_markdown, verify
@@ -80,7 +80,8 @@ def run(
     changed = changes_of_site(since)
     names_of = [name for name in stack_names.stacks(site.stacks) if name != stack_names.SANDBOX]
     findings, _ = verify.look(since=since, site=site, today=today)
-    stacks = [_stack(name, since, results, today) for name in stack_names.touched(names_of, changed)]
+    touched = stack_names.touched(names_of, changed, stackfile.vendored_of(names_of, site.stacks))
+    stacks = [_stack(name, since, results, today) for name in touched]
     versions = _versions(changed, since, site.root)
     change = Change(
         findings,
