@@ -20,6 +20,8 @@ IN_SANDBOX := $(TRAINYARD) sandbox exec --
 # Python's client of Kubernetes would ask a proxy for 127.0.0.1 too, whatever NO_PROXY says.
 WITHOUT_PROXY := env -u HTTPS_PROXY -u https_proxy -u HTTP_PROXY -u http_proxy
 SOURCES := .github/scripts api assist benchmarks cache cli delivery examples initializers kube operator platform policies sandbox tests trainers
+# A switch is on if it is 1. Of anything else nobody knows what it means, so nothing runs.
+switch = $(if $(filter-out 1,$(value $(1)))$(word 2,$(value $(1))),$(error $(1)=$(value $(1)): a switch is 1. To turn it off, leave $(1) out),$(if $(value $(1)),$(2)))
 
 .PHONY: help
 help: ## Say what there is
@@ -114,7 +116,7 @@ update: ## Merge a later Trainyard into a clone with your own stacks and runtime
 
 .PHONY: verify
 verify: environment ## Stack files, runtimes and the rules on each stack, as a pull request has to pass [SINCE=REF] [ADVICE=1] [FORMAT=github, gitlab, junit, sarif, json]
-	@$(TRAINYARD) verify --format "$${FORMAT:-text}" $${SINCE:+--since "$$SINCE"} $${ADVICE:+--advice}
+	@$(TRAINYARD) verify --format "$${FORMAT:-text}" $${SINCE:+--since "$$SINCE"} $(call switch,ADVICE,--advice)
 
 .PHONY: lint
 lint: environment ## The policy rules over the catalog [SINCE=REF] [FORMAT=github]
@@ -158,7 +160,7 @@ up: environment ## Roll a stack out, under the policies, and undo what others ha
 
 .PHONY: destroy
 destroy: environment ## Remove a stack's platform and leave its jobs, after saying which and asking: STACK=name [DRY_RUN=1] [YES=1] [VERBOSE=1]
-	@$(TRAINYARD) destroy $(ON_STACK) $${DRY_RUN:+--dry-run} $${YES:+--yes}
+	@$(TRAINYARD) destroy $(ON_STACK) $(call switch,DRY_RUN,--dry-run) $(call switch,YES,--yes)
 
 .PHONY: drift
 drift: environment ## Is the cluster what git says? STACK=name [FORMAT=json] [METRICS=file]
@@ -190,7 +192,7 @@ test-gpu: environment ## Rendered TrainJobs over NCCL and with TRL, where there 
 
 .PHONY: generate
 generate: environment .venv/clouds/.done ## Write what is made from something else (schemas, reference pages, recordings); read the difference [SANDBOX=1]
-	@$(HARNESS).generate $${SANDBOX:+--sandbox}
+	@$(HARNESS).generate $(call switch,SANDBOX,--sandbox)
 
 # Each page is checked as it is built: `make check` does the same.
 .PHONY: docs
@@ -199,7 +201,7 @@ docs: environment ## The documentation as a site, in dist/site [REPOSITORY=addre
 
 .PHONY: bench
 bench: environment ## The benchmarks, against Kubeflow Trainer's controller [QUICK=1] [ONLY="burst ..."]
-	@$(BIN)/python -m benchmarks $${QUICK:+--quick} $${ONLY:-}
+	@$(BIN)/python -m benchmarks $(call switch,QUICK,--quick) $${ONLY:-}
 
 # Outside of .venv, so that what looks at our requirements adds none to them.
 DELIVERABLES := cli data-cache initializers operator platform policies trainers
@@ -234,7 +236,7 @@ VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 
 .PHONY: changelog
 changelog: environment ## Join the fragments of changes/ as the next version's part of CHANGELOG.md [DRAFT=1]
-	@$(BIN)/towncrier build --version $(VERSION) $(if $(DRAFT),--draft,--yes)
+	@$(BIN)/towncrier build --version $(VERSION) $(or $(call switch,DRAFT,--draft),--yes)
 
 .PHONY: clean
 clean: ## Take sandboxes down and remove what make made; caches stay

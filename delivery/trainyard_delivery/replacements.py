@@ -4,8 +4,8 @@ Pulumi replaces a resource by creating a new one and deleting the old one. Two
 resources of a stack can be one object of the cluster: then the deletion takes
 what was just created, and with it jobs and quotas.
 
-Called with two versions of a stack file by `report` and `verify`, and with the
-steps of a preview by `rollout`.
+Called with two versions of a stack file by `report` and `verify`, with the
+steps of a preview by `rollout`, and with two clusters by all that changes one.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from trainyard_api.pools import NodePool, Provider, interfaces
 from trainyard_platform.stack.node_pools import Eks, Gke, Network
 from trainyard_platform.stack.settings import StackSettings
 
+from .pulumi_state import Identity
 from .rollout.events import Op, Step
 
 HOLDING: Final = frozenset(
@@ -39,6 +40,8 @@ _OF_NODE_GROUPS: Final = {
 }
 """Fields of a cloud's cluster that its node groups have from the start: a change recreates them."""
 _LOST: Final = ": the pods on them are lost"
+_DONE_BY: Final = {"up": "changed", "destroy": "destroyed", "drift": "repaired"}
+"""By command, what it does to a cluster."""
 ALL: Final = "all"
 MOST_NAMED: Final = 5
 
@@ -78,6 +81,30 @@ class Move:
             f'move it, run `up` with --replace "{named}": what it has in the old cluster '
             "stays there, and nothing manages it"
         )
+
+
+def another_cluster(expected: Identity, here: Identity, source: str, command: str) -> list[str]:
+    """The sentence with which a command refuses to change another cluster than the expected one.
+
+    That is the cluster of the last roll-out or, for `up`, that of the preview.
+    `source` says which kubeconfig and context lead to the cluster that is here.
+    """
+    if expected.uid == here.uid:
+        return []
+    if command == "up":
+        was, cluster = "refused: the preview was of", "the cluster of the preview"
+        then = "Then run the same command again, which makes a new preview"
+    else:
+        was, cluster = "the last roll-out went to", "the cluster of the last roll-out"
+        then = (
+            "If the stack has moved, or the cluster was recreated, first run `up` with "
+            '--replace "cluster.context"'
+        )
+    return [
+        f"{was} {expected.server}, but the cluster that would be {_DONE_BY[command]} is {here.server} "
+        f"({source}), and that is another one: its namespace kube-system has another uid. Select {cluster} "
+        f"again in the kubeconfig: kubectl config use-context NAME. {then}"
+    ]
 
 
 def of_stack(name: str, before: StackSettings, after: StackSettings) -> Iterator[str]:

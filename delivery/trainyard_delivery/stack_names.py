@@ -4,8 +4,9 @@ Called by `trainyard stacks`, from which a pipeline derives its jobs.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from trainyard_platform.errors import PlatformError
@@ -43,15 +44,26 @@ def is_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def touched(names: Iterable[str], changes: Iterable[str]) -> tuple[str, ...]:
+def touched(
+    names: Iterable[str], changes: Iterable[str], folders: Mapping[str, Path] = MappingProxyType({})
+) -> tuple[str, ...]:
     """The stacks that the changed files affect.
 
     Args:
         names: The existing stacks.
         changes: Paths from the top of the repository; of removed files too.
+        folders: By stack, the folder with its charts and manifests, if the repository has them.
     """
     changed = [Path(change).parts for change in changes]
     if any(parts[0] in EVERY_STACK_DEPENDS_ON for parts in changed):
         return tuple(names)
     files = {parts[1] for parts in changed if parts[0] == "stacks" and len(parts) == 2}
-    return tuple(name for name in names if f"Pulumi.{name}.yaml" in files)
+    return tuple(
+        name
+        for name in names
+        if f"Pulumi.{name}.yaml" in files or (name in folders and _any_in(folders[name].parts, changed))
+    )
+
+
+def _any_in(folder: tuple[str, ...], changed: Iterable[tuple[str, ...]]) -> bool:
+    return any(parts[: len(folder)] == folder for parts in changed)

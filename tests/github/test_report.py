@@ -112,18 +112,19 @@ def test_keep_shows_what_a_command_says_on_both_streams_and_ends_as_it_does(tmp_
     assert (answer.returncode, sorted(answer.stdout.split()), answer.stderr) == (3, ["err", "out"], "")
     assert (tmp_path / "results" / "prod.exit").read_text() == "3\n"
     assert (tmp_path / "results" / "prod.txt").read_text() == answer.stdout
+    assert (tmp_path / "results" / "prod.out").read_text() == "out\n"
 
 
 def test_keep_names_the_file_for_an_outcome_and_leaves_nothing_of_an_earlier_command(tmp_path: Path) -> None:
     results = tmp_path / "results"
     results.mkdir()
-    for name in ("prod.txt", "prod.exit", "prod.json", "prod-2.json"):
+    for name in ("prod.txt", "prod.out", "prod.exit", "prod.json", "prod-2.json"):
         (results / name).write_text("earlier")
     killed = 'echo "$OUTCOME"; until [ -s results/prod.txt ]; do sleep 0.01; done; kill $PPID'
     command = [str(SCRIPTS / "keep"), "results", "prod", "bash", "-c", killed]
     answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert answer.stdout == "results/prod.json\n"
-    assert sorted(path.name for path in results.iterdir()) == ["prod-2.json", "prod.txt"]
+    assert sorted(path.name for path in results.iterdir()) == ["prod-2.json", "prod.out", "prod.txt"]
 
 
 def written(folder: Path, text: str) -> str:

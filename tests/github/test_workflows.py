@@ -145,6 +145,14 @@ def test_a_stack_is_rolled_out_by_one_job_at_a_time_that_is_never_interrupted() 
     assert "concurrency" not in WORKFLOWS["deploy.yml"]
 
 
+def test_a_roll_out_has_the_newest_commit_also_if_its_run_is_an_old_one() -> None:
+    checkout = WORKFLOWS["deploy.yml"]["jobs"]["up"]["steps"][0]
+    assert checkout == {
+        "uses": "actions/checkout@v4",
+        "with": {"ref": "${{ github.ref }}", "persist-credentials": False},
+    }
+
+
 @pytest.mark.parametrize(("name", "job"), jobs().items(), ids=jobs())
 def test_a_job_ends_and_leaves_no_token_in_its_checkout(name: str, job: dict[str, Any]) -> None:
     # All that the tests need is built from nothing there, and nobody waits for it.

@@ -39,6 +39,25 @@ def test_a_file_that_has_changed_since_the_preview_is_named(site: Path, name: st
     ]
 
 
+VENDORED = """
+config:
+  trainyard:platform:
+    operator: {image: "example.com/operator:1"}
+    artifacts: {source: folder, folder: charts}
+"""
+
+
+def test_a_vendored_chart_that_has_changed_since_the_preview_is_named(site: Path) -> None:
+    (site / "stacks" / "Pulumi.prod.yaml").write_text(VENDORED)
+    chart = site / "charts" / "kueue" / "Chart.yaml"
+    chart.parent.mkdir(parents=True)
+    chart.write_text("a: 1\n")
+    before = basis.read("prod")
+    chart.write_text("a: 2\n")
+    [sentence] = basis.refusals(before, basis.read("prod"), "prod")
+    assert sentence.startswith("refused: changed since the preview: charts/kueue/Chart.yaml. ")
+
+
 def test_what_pulumi_python_and_editors_write_is_no_change(site: Path) -> None:
     before = basis.read("prod")
     (site / "stacks" / "Pulumi.prod.yaml").write_text("encryptionsalt: v1:x\nconfig:\n  a: 1\n")

@@ -284,11 +284,46 @@ def test_a_stack_is_not_removed_from_another_cluster_than_the_last_roll_out_went
     assert answer(pulumi, yes=True)[0] == 0
 
 
+AWAY = ApiError("you may not get it", code=403, reason="Forbidden")
+
+
+@pytest.mark.parametrize(
+    ("later", "why"),
+    [
+        (
+            Identity("uid-b", "https://10.0.0.3"),
+            "the last roll-out went to https://10.0.0.2, but the cluster that would be destroyed is "
+            "https://10.0.0.3 (kubeconfig /k, context 'prod'), and that is another one: ",
+        ),
+        (
+            AWAY,
+            "refused: could not see whether it is still https://10.0.0.2: 403 Forbidden: you may not get it. "
+            "Run the same command again\n",
+        ),
+    ],
+)
+def test_a_cluster_that_has_become_another_one_since_the_question_is_not_destroyed(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch, later: Any, why: str
+) -> None:
+    rolled_out_to(pulumi, "uid-a")
+    answers = iter([Identity("uid-a", "https://10.0.0.2"), later])
+
+    def identity(*_: Any) -> Identity:
+        if isinstance(there := next(answers), ApiError):
+            raise there
+        return there
+
+    monkeypatch.setattr(moves, "identity", identity)
+    code, _, err = answer(pulumi, says=True)
+    assert (code, err.startswith(f"{READING}{QUESTION}{why}")) == (2, True)
+    assert called(pulumi) == [PREVIEW]
+
+
 def test_where_the_cluster_cannot_be_seen_it_says_so_and_goes_on(
     pulumi: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def forbidden(*_: Any) -> Any:
-        raise ApiError("you may not get it", code=403, reason="Forbidden")
+        raise AWAY
 
     monkeypatch.setattr(moves, "identity", forbidden)
     rolled_out_to(pulumi, "uid-a")

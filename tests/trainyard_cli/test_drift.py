@@ -12,7 +12,7 @@ from aiohttp import web
 from tests.support import fake_api
 from tests.support.answers import answered
 from tests.support.fake_api import FakeApi, run, status
-from trainyard_cli.cluster import drift_judge
+from trainyard_cli.cluster import drift_judge, moves
 from trainyard_cli.cluster.drift_unmanaged import Beside
 from trainyard_cli.commands import drift as command
 from trainyard_cli.files import rendering
@@ -23,6 +23,8 @@ from trainyard_delivery.drift.differences import ABSENT
 from trainyard_delivery.drift.ownership import Writer
 from trainyard_delivery.drift.unmanaged import RBAC, Unmanaged
 from trainyard_delivery.drift.verdicts import Ref, State, Verdict, exit_code
+from trainyard_delivery.pulumi_state import Identity
+from trainyard_platform.errors import PlatformError
 
 MAPS = "/api/v1/namespaces/team-a/configmaps"
 PATH = f"{MAPS}/one"
@@ -393,6 +395,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Answer:
     resource = {"urn": "urn:one", "type": "kubernetes:core/v1:ConfigMap", "custom": True, "inputs": inputs}
     state = {"deployment": {"resources": [resource]}}
     monkeypatch.setattr(rendering, "state", lambda *_: state)
+    monkeypatch.setattr(rendering, "rolled_out", lambda *_: state)
 
     def run_it(server: str, stack: str = "sandbox", **options: Any) -> tuple[int, str, str]:
         kubeconfig = tmp_path / "kubeconfig"
@@ -504,6 +507,44 @@ def test_what_another_roll_out_has_written_since_is_not_put_right(ask: Answer) -
         "sandbox\n"
     )
     assert api.objects[PATH]["data"] == {"a": "1", "b": "2"}
+
+
+@pytest.mark.parametrize("of_a_roll_out", [False, True])
+def test_another_cluster_than_that_of_the_last_roll_out_is_not_put_right(
+    ask: Answer, monkeypatch: pytest.MonkeyPatch, of_a_roll_out: bool
+) -> None:
+    api = FakeApi()
+    api.put(PATH, edited())
+    root = {
+        "type": "pulumi:pulumi:Stack",
+        "urn": "urn:root",
+        "outputs": {"clusterIdentity": {"uid": "uid-a", "server": "https://a"}},
+    }
+    state = {"deployment": {"resources": [root]}}
+    monkeypatch.setattr(rendering, "rolled_out", lambda *_: state)
+    monkeypatch.setattr(moves, "identity", lambda *_: Identity("uid-b", "https://b"))
+    options = {"state": lambda: state} if of_a_roll_out else {}
+    code, out, err = asked(ask, api, repair=True, **options)
+    assert (code, out) == (2, "")
+    assert "the last roll-out went to https://a, but the cluster that would be repaired is https://b (" in err
+    assert api.requests == []
+    assert asked(ask, api)[0] == 1, "without a repair, it is only compared"
+
+
+def test_a_repair_of_a_stack_whose_state_nobody_can_read_says_so(
+    ask: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(*_: Any) -> Any:
+        raise PlatformError("pulumi cannot be run: no such file")
+
+    monkeypatch.setattr(rendering, "rolled_out", unreadable)
+    api = FakeApi()
+    api.put(PATH, edited())
+    code, _, err = asked(ask, api, repair=True)
+    unseen = (
+        "Could not see whether it is the cluster of the last roll-out: pulumi cannot be run: no such file"
+    )
+    assert (code, err.splitlines()[1]) == (0, unseen)
 
 
 def test_what_is_put_right_is_in_the_json(ask: Answer) -> None:

@@ -15,6 +15,7 @@ import pytest
 from tests.support.answers import answered
 from tests.support.clones import clone_at
 from trainyard_cli.commands import report
+from trainyard_cli.commands.report_change import Stack
 from trainyard_cli.files import outcomes
 from trainyard_delivery.rollout.outcome import Outcome
 
@@ -289,6 +290,20 @@ def test_removed_stacks_and_runtimes_are_said_to_be(clone: Path) -> None:
     assert "`lab`: not destroyed by this; run `make destroy` first.\n" in text
 
 
+def test_a_warning_beside_the_output_of_impact_hides_no_job(tmp_path: Path) -> None:
+    said = json.dumps({"changes": [], "unseen": []})
+    folder = tmp_path / "impact"
+    folder.mkdir()
+    (folder / "prod.exit").write_text("0\n")
+    (folder / "prod.txt").write_text(f"a plugin is deprecated\n{said}\n")
+    without = report._with_jobs(Stack("prod"), tmp_path)
+    (folder / "prod.out").write_text(f"{said}\n")
+    assert (without.not_seen, report._with_jobs(Stack("prod"), tmp_path)) == (
+        "the output of make impact is not that of FORMAT=json",
+        Stack("prod", changes=[]),
+    )
+
+
 @pytest.mark.long
 def test_what_was_not_asked_or_not_seen_is_never_called_untouched(clone: Path) -> None:
     edit(PLAIN, "numNodes: 1\n  template", "numNodes: 2\n  template")
@@ -347,6 +362,16 @@ def test_a_preview_that_fails_without_a_refusal_says_what_there_is_to_say(
     reached("onprem", {})
     text = written(previewed("onprem", "refused by nobody\n", outcome, 1))
     assert f"**Preview**\n- fails on `onprem`: `{says}`\n" in text
+
+
+def test_what_make_up_refuses_after_a_preview_that_succeeds_does_not_pass(clone: Path) -> None:
+    alone("onprem")
+    edit(PLAIN, "numNodes: 1\n  template", "numNodes: 2\n  template")
+    reached("onprem", {})
+    text = written(previewed("onprem", "", Outcome("1 to recreate", ("refused: it holds jobs",))))
+    assert text.startswith("## Make up refuses it on onprem\n")
+    assert "**Preview**\n- make up refuses on `onprem`: `refused: it holds jobs`\n" in text
+    assert "passes on" not in text
 
 
 def test_an_outcome_that_cannot_be_read_is_named_with_the_way_out_and_not_taken_from_what_was_printed(

@@ -366,8 +366,10 @@ def test_an_up_replaces_nothing_that_holds_jobs_or_quotas_unless_it_is_named(
     assert "up " not in (pulumi / "pulumi.called").read_text()
     for allowed in ("ClusterQueue/else ClusterQueue/team-a", "all"):
         assert answer(pulumi, *REPLACED, update=UPDATE, replace=[allowed])[0] == 0
-    code, _, err = answer(pulumi, *REPLACED)
+    file = pulumi / "outcome.json"
+    code, _, err = answer(pulumi, *REPLACED, outcome=file)
     assert (code, err) == (0, f"{LOOKING}{REFUSED}"), "a preview only says it"
+    assert outcomes.read(file, "prod").refusals == (REFUSED.rstrip(),)
     assert (
         answer(pulumi, *change("b", "replace", MAP, MAP, planning=True), end(preview=True), update=UPDATE)[0]
         == 0
@@ -560,6 +562,44 @@ def test_an_update_that_would_not_be_the_one_that_was_previewed_is_refused(pulum
     again = "Run the same command again, which makes a new preview"
     assert (code, err) == (1, f"{LOOKING}refused: {why}. {again}\n")
     assert "up " not in (pulumi / "pulumi.called").read_text()
+
+
+PLACE = moves.Place(None, Identity("uid-a", "https://a"))
+OTHER_CLUSTER = (
+    "refused: the preview was of https://a, but the cluster that would be changed is https://b (kubeconfig "
+    "/k, context 'b'), and that is another one: its namespace kube-system has another uid. Select the "
+    "cluster of the preview again in the kubeconfig: kubectl config use-context NAME. Then run the same "
+    "command again, which makes a new preview"
+)
+
+
+def leads_to(monkeypatch: pytest.MonkeyPatch, *uids: str) -> None:
+    """The kubeconfig leads to these clusters, one after the other."""
+    credentials = Credentials("https://b", None, source="kubeconfig /k, context 'b'")
+    clusters = iter(uids)
+    monkeypatch.setattr(moves, "found", lambda *_: PLACE)
+    monkeypatch.setattr(connection, "load", lambda *_: credentials)
+    monkeypatch.setattr(moves, "identity", lambda *_: Identity(next(clusters), "https://b"))
+
+
+def test_an_update_of_another_cluster_than_that_of_the_preview_is_refused(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leads_to(monkeypatch, "uid-b")
+    code, _, err = answer(pulumi, *PREVIEW, end(preview=True), update=UPDATE)
+    assert (code, err) == (1, f"{LOOKING}{OTHER_CLUSTER}\n")
+    assert "up " not in (pulumi / "pulumi.called").read_text()
+
+
+def test_an_update_is_not_tried_again_in_another_cluster(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leads_to(monkeypatch, "uid-a", "uid-b")
+    failed = [UPDATE[2], SILENT, FAILED, end(preview=False, result="failed")]
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    code, _, err = answer(pulumi, *PREVIEW, end(preview=True), update=failed, code=255)
+    assert (code, err.splitlines()[-1]) == (255, OTHER_CLUSTER)
+    assert (pulumi / "pulumi.called").read_text().count("up ") == 1
 
 
 def test_one_that_breaks_off_says_how_far_it_came_and_why(pulumi: Path) -> None:

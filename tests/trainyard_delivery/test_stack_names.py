@@ -44,6 +44,13 @@ def test_a_change_touches(changes: tuple[str, ...], touched: tuple[str, ...]) ->
     assert stack_names.touched(BOTH, changes) == touched
 
 
+@pytest.mark.parametrize(
+    ("change", "touched"), [("charts/kueue/1/chart/Chart.yaml", ("prod",)), ("charts-of-others/a", ())]
+)
+def test_a_change_of_its_vendored_charts_touches_a_stack(change: str, touched: tuple[str, ...]) -> None:
+    assert stack_names.touched(BOTH, [change], {"prod": Path("charts")}) == touched
+
+
 def test_a_stack_is_a_file_with_a_name_that_pulumi_takes(tmp_path: Path) -> None:
     for name in ("Pulumi.prod.yaml", "Pulumi.eu-west_1.a.yaml", "schema.json", "Pulumi.yaml", "other.yaml"):
         (tmp_path / name).touch()

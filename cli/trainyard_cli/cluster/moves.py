@@ -1,9 +1,10 @@
 """Whether a stack was rolled out to another cluster than the one that its file names now.
 
-Called by `rollout` and `destroy`, before Pulumi runs. A refresh goes by Pulumi's
-state: where the file has got another kubeconfig or context since, it reads the old
-cluster. And what a kubeconfig calls by a name, or has as its current context, can
-be another cluster today: therefore each roll-out leaves the cluster's uid in the state.
+Called by `rollout`, `destroy` and `drift`, before Pulumi runs and before anything is
+changed. A refresh goes by Pulumi's state: where the file has got another kubeconfig or
+context since, it reads the old cluster. And what a kubeconfig calls by a name, or has as
+its current context, can be another cluster today: therefore each roll-out leaves the
+cluster's uid in the state. It can also become another one while a command waits.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TextIO
 
-from trainyard_delivery import pulumi_state
+from trainyard_api.printable import clean
+from trainyard_delivery import pulumi_state, replacements
 from trainyard_delivery.pulumi_state import Identity
 from trainyard_delivery.replacements import Move
 from trainyard_kube.client import ApiError
@@ -25,6 +27,7 @@ from trainyard_platform.stack.settings import IDENTITY_VARIABLE, Cluster
 from ..files import rendering, stackfile
 from . import connection
 
+UNSEEN: Final = "Could not see whether it is the cluster of the last roll-out"
 _NEVER_DELETED: Final = "kube-system"
 
 
@@ -78,6 +81,45 @@ def found(stack: str, kubeconfig: str | None, context: str | None) -> Place:
         return Place(None, here, unseen)
     move = _move(before, rolled_out, here, cluster, kubeconfig=kubeconfig, context=context)
     return Place(move, here or rolled_out, unseen)
+
+
+def expected(rolled_out: Identity | None, credentials: Credentials, command: str, err: TextIO) -> Place:
+    """The place that a command changes: that of the last roll-out. What cannot be seen goes to `err`.
+
+    Raises:
+        PlatformError: It is another cluster.
+    """
+    if rolled_out is None:
+        return Place()
+    try:
+        here = identity(credentials, command)
+    except (ApiError, CredentialsError) as error:
+        print(clean(f"{UNSEEN}: {error}"), file=err)
+        return Place(None, rolled_out, str(error))
+    for sentence in replacements.another_cluster(rolled_out, here, credentials.source, command):
+        raise PlatformError(clean(sentence))
+    return Place(None, here)
+
+
+def refusals(
+    place: Place, stack: str, kubeconfig: str | None, context: str | None, command: str
+) -> list[str]:
+    """Why the command would change another cluster than the `place` that it has shown.
+
+    What could be seen then has to be seen now: otherwise it may be the cluster of somebody else.
+    """
+    if place.identity is None:
+        return []
+    try:
+        cluster = stackfile.read_as_pulumi(stack).cluster
+        credentials = connection.of_stack(cluster, kubeconfig, context)
+        here = identity(credentials, command)
+    except (ApiError, CredentialsError) as error:
+        if place.unseen:
+            return []
+        still = f"whether it is still {place.identity.server}"
+        return [f"refused: could not see {still}: {error}. Run the same command again"]
+    return replacements.another_cluster(place.identity, here, credentials.source, command)
 
 
 def _move(

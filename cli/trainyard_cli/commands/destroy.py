@@ -18,7 +18,6 @@ import typer
 from trainyard_api.errors import UserError
 from trainyard_api.printable import clean
 from trainyard_delivery import pulumi_state
-from trainyard_delivery.pulumi_state import Identity
 from trainyard_delivery.rollout import removal, words
 from trainyard_delivery.rollout.events import Step, Violation
 from trainyard_kube.client import ApiError, NotFoundError
@@ -70,8 +69,7 @@ def run(
         rolled_out = replace(rolled_out, kubeconfig=connection.expanded(rolled_out.kubeconfig))
     if wrong := removal.contradictions(rolled_out, kubeconfig_of_file, context_of_file):
         raise UserError("\n".join(map(clean, wrong)))
-    if wrong := _another_cluster(pulumi_state.identity(state), credentials, err):
-        raise UserError("\n".join(map(clean, wrong)))
+    its_place = moves.expected(pulumi_state.identity(state), credentials, "destroy", err)
     print(clean(f"{stack}: {credentials.server} ({credentials.source})"), file=out, flush=True)
     try:
         seen = _look(credentials)
@@ -103,6 +101,8 @@ def run(
         again = shlex.join(["trainyard", "destroy", "--stack", stack, *place, *only, "--yes"])
         print(f"Nothing has been deleted. To do it without confirmation: {again}", file=err)
         return REFUSED
+    if wrong := moves.refusals(its_place, stack, kubeconfig, context, "destroy"):
+        raise UserError("\n".join(map(clean, wrong)))
     with progress:
         teller.begin(f"Destroying {stack} in {clean(credentials.server)}")
         command = ["destroy", "--yes", "--skip-preview", *only]
@@ -111,18 +111,6 @@ def run(
     if code == FINE:
         print(*map(clean, removal.afterwards(stack, steps, credentials.options)), sep="\n", file=out)
     return code
-
-
-def _another_cluster(rolled_out: Identity | None, credentials: Credentials, err: TextIO) -> list[str]:
-    """Why this is not the cluster of the last roll-out; what cannot be seen goes to `err`."""
-    if rolled_out is None:
-        return []
-    try:
-        here = moves.identity(credentials, "destroy")
-    except (ApiError, CredentialsError) as error:
-        print(clean(f"Could not see whether it is the cluster of the last roll-out: {error}"), file=err)
-        return []
-    return removal.another_cluster(rolled_out, here, credentials.source)
 
 
 def _look(credentials: Credentials) -> Seen:

@@ -21,17 +21,18 @@ import typer
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
-from trainyard_delivery import shown
+from trainyard_delivery import pulumi_state, shown
 from trainyard_delivery.drift import expected, writers
 from trainyard_delivery.drift.comparison import Row
 from trainyard_delivery.drift.differences import ABSENT
 from trainyard_delivery.drift.verdicts import Ref, State, Verdict, exit_code, kept
+from trainyard_delivery.pulumi_state import Identity
 from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.drift import Drift
 
-from ..cluster import connection, drift_unmanaged
+from ..cluster import connection, drift_unmanaged, moves
 from ..cluster.drift_judge import judge, put_right
 from ..cluster.drift_unmanaged import Beside
 from ..files import rendering, stackfile, whole
@@ -75,7 +76,8 @@ def run(
     goes to `out`. With `repair` only the objects of the stack count.
 
     Raises:
-        UserError: None could be judged, the `state` has changed, or `metrics` cannot be written.
+        UserError: None could be judged, the `state` has changed, a repair would change another cluster than
+            that of the last roll-out, or `metrics` cannot be written.
     """
     out, err = out or sys.stdout, err or sys.stderr
 
@@ -96,6 +98,9 @@ def run(
     settings = stackfile.read_as_pulumi(stack)  # reports mistakes without Pulumi's words around them
     credentials = connection.of_stack(settings.cluster, kubeconfig, context)
     exported = state() if state is not None else _rendered(stack, err)
+    if repair:
+        rolled_out = pulumi_state.identity(exported) if state is not None else _rolled_out(stack, err)
+        moves.expected(rolled_out, credentials, "drift", err)
     manifests = expected.objects(exported)
     staying = _named(keep, manifests)
     print(f"Comparing {len(manifests)} objects with the cluster ...", file=err)
@@ -122,6 +127,15 @@ def _rendered(stack: str, err: TextIO) -> Json:
     print(f"Rendering the stack {stack} ...", file=err)
     with TemporaryDirectory() as folder:
         return rendering.state(stack, stackfile.file_of(stack), Path(folder))
+
+
+def _rolled_out(stack: str, err: TextIO) -> Identity | None:
+    """The cluster of the last roll-out; None if nobody knows it."""
+    try:
+        return pulumi_state.identity(rendering.rolled_out(stack))
+    except PlatformError as error:
+        print(clean(f"{moves.UNSEEN}: {error}"), file=err)
+        return None
 
 
 def _resources(state: Json) -> Any:

@@ -33,7 +33,7 @@ from trainyard_policies.lint import granted
 from trainyard_policies.settings import Policies
 
 from ..cluster.workloads import Seen
-from ..files import outcomes, pin
+from ..files import outcomes, pin, stackfile
 from ..files.git import at_revision, changes_of_site, left
 from ..output import FINE
 from . import impact, report_markdown, verify
@@ -63,7 +63,8 @@ def run(
     Args:
         since: The revision from which this branch left.
         results: A folder with `<stack>.txt`, `<stack>.exit` and `<stack>.json` of each preview, and in
-            `impact/` the first two of each `make impact FORMAT=json`; None if neither has run.
+            `impact/` the first two and `<stack>.out` of each `make impact FORMAT=json`; None if neither has
+            run.
         address: URL of the pipeline's run that made the results.
         site: The site; None: that of the current folder.
         today: The date to compare the ends of exceptions with.
@@ -79,7 +80,8 @@ def run(
     changed = changes_of_site(since)
     names_of = [name for name in stack_names.stacks(site.stacks) if name != stack_names.SANDBOX]
     findings, _ = verify.look(since=since, site=site, today=today)
-    stacks = [_stack(name, since, results, today) for name in stack_names.touched(names_of, changed)]
+    touched = stack_names.touched(names_of, changed, stackfile.vendored_of(names_of, site.stacks))
+    stacks = [_stack(name, since, results, today) for name in touched]
     versions = _versions(changed, since, site.root)
     change = Change(
         findings,
@@ -137,7 +139,7 @@ def _with_jobs(stack: Stack, results: Path | None) -> Stack:
     if kept.code:
         return replace(stack, not_seen=f"the TrainJobs could not be seen: {kept.output.strip()}")
     try:
-        document = json.loads(kept.output)
+        document = json.loads(_stdout(results / IMPACT, stack.name) or kept.output)
         jobs = {_ref(change): change["trainJobs"] for change in document["changes"]}
         unseen = [f"could not see {entry['what']}: {entry['why']}" for entry in document["unseen"]]
     except (KeyError, TypeError, ValueError):
@@ -163,6 +165,14 @@ def _kept(folder: Path, stack: str) -> _Kept | None:
         return _Kept(code, (folder / f"{stack}.txt").read_text(encoding="utf-8", errors="replace"))
     except (OSError, ValueError):
         return None
+
+
+def _stdout(folder: Path, stack: str) -> str:
+    """A command's stdout alone; empty if a pipeline does not keep it apart."""
+    try:
+        return (folder / f"{stack}.out").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def _preview(results: Path, stack: str) -> Preview | None:

@@ -53,8 +53,13 @@ class Stack:
 
     @property
     def passes(self) -> bool:
-        """Whether the preview succeeded."""
-        return self.preview is not None and not self.preview.code
+        """Whether the preview succeeded, and refuses nothing."""
+        return self.preview is not None and not self.preview.code and not self.warns
+
+    @property
+    def warns(self) -> bool:
+        """Whether the preview succeeded, and says what a roll-out refuses unless an option names it."""
+        return self.preview is not None and not self.preview.code and bool(self.preview.outcome.refusals)
 
     @property
     def fails(self) -> bool:
@@ -67,7 +72,9 @@ class Stack:
         if self.preview is None or self.preview.not_read:
             return "see below"
         outcome = self.preview.outcome
-        worst = [*outcome.refusals, *outcome.errors, outcome.summary] if self.fails else [outcome.summary]
+        worst = (
+            [*outcome.refusals, *outcome.errors, outcome.summary] if not self.passes else [outcome.summary]
+        )
         return worst[0] or "see below"
 
 

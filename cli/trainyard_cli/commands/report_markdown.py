@@ -106,6 +106,8 @@ def _worst(change: Change, rows: Sequence[Row]) -> Iterator[str]:
         yield f"all of {_names(replaced)} is replaced or left behind"
     if failed := [one.name for one in change.stacks if one.fails]:
         yield f"the preview fails on {_names(failed)}"
+    if warned := [stack.name for stack in change.stacks if stack.warns]:
+        yield f"make up refuses it on {_names(warned)}"
     losing = {_who(job): job for row in rows for job in row.jobs if job["loses"]}
     if losing:
         running = sum(job["state"] == "running" for job in losing.values())
@@ -246,11 +248,16 @@ def _previews(change: Change) -> list[str]:
         f"- fails on {_code(stack.name, 40)}: {_code(stack.outcome, _LONG)}"
         for stack in failed[:_MOST_FAILED]
     ]
+    warned = [stack for stack in change.stacks if stack.warns]
+    lines += [
+        f"- make up refuses on {_code(stack.name, 40)}: {_code(stack.outcome, _LONG)}"
+        for stack in warned[:_MOST_FAILED]
+    ]
     if fine := [f"{one.name} ({one.outcome})" for one in change.stacks if one.passes]:
         lines.append(f"- passes on {_code(', '.join(fine), 300)}")
     if missing := [one.name for one in change.stacks if one.preview is None]:
         lines.append(f"- not asked, its job ended before: {_code(_names(missing), 80)}")
-    return _capped("**Preview**", lines, len(lines) + len(failed[_MOST_FAILED:]))
+    return _capped("**Preview**", lines, len(lines) + len(failed[_MOST_FAILED:]) + len(warned[_MOST_FAILED:]))
 
 
 def _besides(change: Change) -> list[str]:

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, TextIO
@@ -88,7 +89,7 @@ def run(
     unless `replace` names the fields that have changed: then the state first gets the new cluster.
     So does, after the preview, an object that has stayed in the cluster and that the stack cannot take over,
     a controller that the cluster has from somebody else, unless `replace` names it, and before the update a
-    change of the site's files or of Pulumi's state since the preview.
+    change of the site's files, of Pulumi's state or of the cluster since the preview.
     What a preview comes to is also written to the file `outcome`, as JSON, however it ends.
 
     Raises:
@@ -157,7 +158,7 @@ def _run(asked: _Asked, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
     if refused:
         print(*refused, sep="\n", file=err.text)
         return REFUSED, Outcome(refusals=tuple(refused))
-    stuck: list[str] = []
+    refusals: Sequence[str] = ()
     with Progress(err.text) as progress:
         teller = Teller(
             stack, out.text, progress, lambda steps, violations: _plan(steps, violations, stack, *way)
@@ -182,10 +183,10 @@ def _run(asked: _Asked, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
         if code == 0:
             stuck = _stuck(teller.steps, stack, *way, asked.allowed)
             recreated = _recreated(teller.steps, stack, asked.allowed)
-            code = _conflicts(recreated, stuck, err.text, change=asked.change)
+            code, refusals = _conflicts(recreated, stuck, err.text, change=asked.change)
         if code == 0 and before is not None:
             raise_if_lost(out, err)
-            code = _changed(before, stack, err.text)
+            code = _changed(before, place, asked, err.text)
         if code == 0 and before is not None:
             teller.begin(f"Rolling out {stack}{to}")
             refresh = ["--refresh"] if teller.changing else []
@@ -193,8 +194,9 @@ def _run(asked: _Asked, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
             its |= few_checkpoints(stack)
             # The state of the first try is its own.
             files = before._replace(resources=None)
-            code = _update(update, stack, teller, its, echo, changed=lambda: _changed(files, stack, err.text))
-    return code, _outcome(teller, code, stuck)
+            changed = partial(_changed, files, place, asked, err.text)
+            code = _update(update, stack, teller, its, echo, changed=changed)
+    return code, _outcome(teller, code, refusals)
 
 
 def _refused(asked: _Asked, err: TextIO) -> tuple[moves.Place, list[str]]:
@@ -229,9 +231,11 @@ def _echoed(
     return code
 
 
-def _changed(before: basis.Basis, stack: str, err: TextIO) -> int:
-    """Print what has changed since the preview; returns the exit code."""
-    refused = [clean(sentence) for sentence in basis.refusals(before, basis.read(stack), stack)]
+def _changed(before: basis.Basis, place: moves.Place, asked: _Asked, err: TextIO) -> int:
+    """Print what has changed since the preview, the cluster included; returns the exit code."""
+    changes = [*basis.refusals(before, basis.read(asked.stack), asked.stack)]
+    changes = changes or moves.refusals(place, asked.stack, asked.kubeconfig, asked.context, "up")
+    refused = list(map(clean, changes))
     err.writelines(f"{sentence}\n" for sentence in refused)
     return REFUSED if refused else 0
 
@@ -274,18 +278,20 @@ def _recreated(steps: Sequence[Step], stack: str, allowed: Collection[str]) -> S
     return recreated and replacements.not_allowed(_with_left(steps, stack), allowed)
 
 
-def _conflicts(recreated: Sequence[str], stuck: Sequence[str], err: TextIO, *, change: bool) -> int:
-    """Print what must not be recreated and what cannot be taken over; returns the exit code."""
+def _conflicts(
+    recreated: Sequence[str], stuck: Sequence[str], err: TextIO, *, change: bool
+) -> tuple[int, Sequence[str]]:
+    """Print what must not be recreated and what cannot be taken over; returns the exit code and that."""
     sentences = [clean(replacements.refusal(recreated)), *stuck] if recreated else stuck
     err.writelines(f"{sentence}\n" for sentence in sentences)
-    return REFUSED if stuck or (recreated and change) else 0
+    return REFUSED if stuck or (recreated and change) else 0, sentences
 
 
-def _outcome(teller: Teller, code: int, stuck: Sequence[str]) -> Outcome:
+def _outcome(teller: Teller, code: int, refusals: Sequence[str]) -> Outcome:
     """The result of a preview, even if Pulumi has failed without an event."""
     outcome = teller.outcome
-    if stuck:
-        return dataclasses.replace(outcome, refusals=(*outcome.refusals, *stuck))
+    if refusals:
+        return dataclasses.replace(outcome, refusals=(*outcome.refusals, *refusals))
     if code and outcome == Outcome():
         return Outcome(errors=(f"pulumi ended with exit code {code}; its output says why",))
     return outcome
@@ -316,7 +322,7 @@ def _refusals(
         looks.append(("whether the cluster would accept the runtimes", runtime_trials.refusals))
     refused: list[str] = []
     if unseen:
-        print(clean(f"Could not see whether it is the cluster of the last roll-out: {unseen}"), file=err)
+        print(clean(f"{moves.UNSEEN}: {unseen}"), file=err)
     for question, refusals in looks:
         try:
             refused += refusals(stack, kubeconfig, context)

@@ -18,6 +18,7 @@ from trainyard_api import places, similar
 from trainyard_api.errors import UserError
 from trainyard_delivery import stack_names
 
+from ..files import stackfile
 from ..files.git import changes_of_site
 from ..output import FINE
 
@@ -36,12 +37,14 @@ def run(
     Raises:
         UserError: There is a problem with a stack file, a name or git.
     """
-    names = stack_names.stacks(folder or places.site().stacks)
+    folder = folder or places.site().stacks
+    names = stack_names.stacks(folder)
     for name in without:
         _require(name, names)
     chosen = [name for name in names if name not in without]
     if since is not None:
-        chosen = list(stack_names.touched(chosen, changes_of_site(since)))
+        folders = stackfile.vendored_of(chosen, folder)
+        chosen = list(stack_names.touched(chosen, changes_of_site(since), folders))
     print(json.dumps(chosen), file=out or sys.stdout)
     return FINE
 

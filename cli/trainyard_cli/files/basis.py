@@ -39,6 +39,8 @@ def read(stack: str) -> Basis:
     file = stackfile.file_of(stack)
     # A clone has the packages too, which a wheel has installed.
     folders = [site.runtimes, site.policies, _program(site.root), *site.root.glob("*/trainyard_*")]
+    if (charts := stackfile.vendored(stack, file)) is not None:
+        folders.append(site.root / charts)
     files = {path for folder in folders for path in _sources(folder)} | {*site.catalog}
     digests = {places.shown(path): _digest(path.read_bytes()) for path in files}
     return Basis({**digests, places.shown(file): _digest(_config(file))}, resources)

@@ -17,6 +17,7 @@ import yaml
 
 from trainyard_api import places, stack_yaml
 from trainyard_api.documents import DocumentError
+from trainyard_api.errors import UserError
 from trainyard_api.similar import hint
 from trainyard_platform import versions
 from trainyard_platform.artifacts import Artifacts
@@ -72,10 +73,34 @@ def earlier(names: Iterable[str], since: str, folder: Path) -> dict[str, StackSe
 
 def artifacts(stack: StackSettings) -> Artifacts:
     """What a stack gets from others; relative folders start at the site, or else at the current folder."""
+    return Artifacts(stack.artifacts, _root())
+
+
+def _root() -> Path:
     try:
-        return Artifacts(stack.artifacts, places.site().root)
+        return places.site().root
     except places.NoSiteError:
-        return Artifacts(stack.artifacts, Path.cwd())
+        return Path.cwd()
+
+
+def vendored(name: str, file: Path) -> Path | None:
+    """The folder in the site with the stack's charts and manifests; None if it has them from elsewhere.
+
+    Nor if the file is wrong, which who reads its settings reports.
+    """
+    root = _root().resolve()
+    try:
+        folder = _read(name, file).artifacts.folder
+    except (DocumentError, UserError):
+        return None
+    path = (root / Path(folder).expanduser()).resolve() if folder else None
+    return path.relative_to(root) if path is not None and path.is_relative_to(root) else None
+
+
+def vendored_of(names: Iterable[str], folder: Path) -> dict[str, Path]:
+    """By stack, what `vendored` says of its file in a folder, without the stacks that have no such folder."""
+    folders = {name: vendored(name, folder / f"Pulumi.{name}.yaml") for name in names}
+    return {name: path for name, path in folders.items() if path is not None}
 
 
 def line(file: Path, sentence: str) -> int:

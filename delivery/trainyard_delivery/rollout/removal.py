@@ -12,7 +12,7 @@ from trainyard_api import names
 from trainyard_platform.stack.settings import StackSettings
 
 from ..impact import Job, State, Touched
-from ..pulumi_state import Identity, Provider
+from ..pulumi_state import Provider
 from . import words
 from .events import Op, Step
 
@@ -174,20 +174,4 @@ def contradictions(rolled_out: Provider | None, kubeconfig: str | None, context:
         "or roll out first"
         for field, file_value, state_value in fields
         if file_value != state_value
-    ]
-
-
-def another_cluster(rolled_out: Identity, here: Identity, source: str) -> list[str]:
-    """The sentence that refuses to remove a stack from another cluster than that of the last roll-out.
-
-    `source` says which kubeconfig and context lead to the cluster that is here.
-    """
-    if rolled_out.uid == here.uid:
-        return []
-    return [
-        f"the last roll-out went to {rolled_out.server}, but the cluster that would be destroyed is "
-        f"{here.server} ({source}), and that is another one: its namespace kube-system has another uid. "
-        "Select the cluster of the last roll-out again in the kubeconfig: kubectl config use-context NAME. "
-        "If the stack has moved, or the cluster was recreated, first run `up` with "
-        '--replace "cluster.context"'
     ]
