@@ -310,6 +310,7 @@ def test_a_jobset_is_kept_as_what_a_decision_needs() -> None:
         resource_version="7",
         owner_uid="job-uid",
         suspend=False,
+        of_namesake=True,
         generation=3,
         annotations={"trainyard.dev/runtime-revision": "r"},
         conditions=(Condition("Completed", "True", "AllJobsCompleted", "done", "2026-01-01T00:00:00Z", 2),),
