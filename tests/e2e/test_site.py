@@ -115,8 +115,9 @@ def test_a_sites_stack_runs_on_its_control_nodes_and_trains_on_its_pool(
     eventually("TrainJobs are counted", lambda: COUNTED in used(vision), within=NOTICED)
     vision.apply(job)
     vision.wait_for_condition("close", "Complete")
-    nodes = {pod["spec"]["nodeName"] for pod in vision.pods("close")}
-    assert len(nodes) == 6
+    # A simulated pod may end before the last one has its node, which may then be the same.
+    pools = [pod["spec"]["nodeName"].rpartition("-")[0] for pod in vision.pods("close")]
+    assert pools == ["h100"] * 6
     record(vision, "close", place=Place.SIMULATED)
     may = ("auth", "can-i", "create")
     who = ("--as=ada", "--as-group=vision-researchers")
