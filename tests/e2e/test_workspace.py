@@ -42,11 +42,13 @@ def asked(cluster: Cluster, person: str | None, question: Callable[[Client], Cor
 def sent(cluster: Cluster, person: str | None, job: Object, packed: Packed) -> Object:
     """The TrainJob as it is stored, sent with the folder."""
 
+    namespace = cluster.namespace or "default"
+    manifest = {**job, "metadata": {**job["metadata"], "namespace": namespace}}
+
     async def send(client: Client) -> Object:
         name = job["spec"]["runtimeRef"]["name"]
         runtime = await client.get(CLUSTER_TRAINING_RUNTIMES.path(name=name))
-        objects = with_workspace(job, packed, runtime, "e2e")
-        return await workspace.send(client, cluster.namespace or "default", objects)
+        return await workspace.send(client, namespace, with_workspace(manifest, packed, runtime, "e2e"))
 
     return asked(cluster, person, send)
 

@@ -70,6 +70,23 @@ def test_pulumi_is_given_words_that_it_reads_as_text_as_text(
     assert ("shared: yes" in written, "shared: 'yes'" in given) == (True, True)
 
 
+@pytest.mark.parametrize(("name", "is_of_the_sandbox"), [("prod", True), ("sandbox", False)])
+def test_on_a_sandbox_its_copy_of_the_file_is_rendered_if_it_has_this_stack(
+    stacks: Path, pulumi: Path, monkeypatch: pytest.MonkeyPatch, name: str, is_of_the_sandbox: bool
+) -> None:
+    fitting = copy.deepcopy(CONFIG)
+    fitting["trainyard:platform"]["volcano"] = {"enabled": False}
+    on_sandbox = stacks / "pulumi" / f"Pulumi.{name}.yaml"
+    on_sandbox.parent.mkdir()
+    on_sandbox.write_text(yaml.safe_dump({"config": fitting}))
+    (stacks / "Pulumi.prod.yaml").write_text(yaml.safe_dump({"config": CONFIG}))
+    monkeypatch.setenv("PULUMI_OPTION_CONFIG_FILE", str(on_sandbox))
+    assert answered(command.run, "prod", stacks / "to")[0] == 0
+    given = yaml.safe_load(pulumi.with_name("pulumi.given").read_text())["config"]
+    del given["trainyard:renderTo"]
+    assert given == (fitting if is_of_the_sandbox else CONFIG)
+
+
 def test_what_was_rendered_before_goes_and_what_is_somebody_elses_stays(
     stacks: Path, pulumi: Path, tmp_path: Path
 ) -> None:

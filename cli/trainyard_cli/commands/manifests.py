@@ -33,7 +33,7 @@ def run(stack: str, target: Path, *, out: TextIO | None = None) -> int:
         UserError: There is a problem with the stack file, Pulumi or the folder.
     """
     out = out or sys.stdout
-    file = places.site().stacks / f"Pulumi.{stack}.yaml"
+    file = _file(stack)
     # Reports mistakes without Pulumi's words around them.
     plain_manifests.check(stackfile.read(stack, file.parent))
     try:
@@ -45,6 +45,13 @@ def run(stack: str, target: Path, *, out: TextIO | None = None) -> int:
     count = 1 + max((placed.wave for placed in manifests), default=-1)
     print(f"{target}: {len(manifests)} objects in {count} waves", file=out)
     return FINE
+
+
+def _file(stack: str) -> Path:
+    """The stack's file in the site, or on a sandbox that has the stack, the copy that fits the sandbox."""
+    file = stackfile.file_of(stack)
+    own = places.site().stacks / f"Pulumi.{stack}.yaml"
+    return file if file.name == own.name else own
 
 
 def command(
