@@ -48,7 +48,7 @@ class Violation:
     @property
     def refuses(self) -> bool:
         """Whether a gate that cannot repair refuses the manifest."""
-        return self.exemption is None and self.level in (Level.MANDATORY, Level.REMEDIATE)
+        return self.exemption is None and self.level.refuses
 
     @property
     def said(self) -> Said:

@@ -45,6 +45,11 @@ class Level(StrEnum):
     REMEDIATE = "remediate"
     MANDATORY = "mandatory"
 
+    @property
+    def refuses(self) -> bool:
+        """Whether a gate that cannot repair refuses a manifest for a finding of this level."""
+        return self in (Level.REMEDIATE, Level.MANDATORY)
+
 
 class Severity(StrEnum):
     """Severity of a finding that nobody fixes."""

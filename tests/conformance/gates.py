@@ -32,7 +32,7 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 def past_the_webhook():
     """The platform's policy because of which nobody gets past the webhook, for what has the label."""
-    for manifest in manifests.manifests():
+    for manifest in manifests.manifests(longest_grace=600):
         if manifest["metadata"]["name"] == manifests.PAST_THE_WEBHOOK:
             selector = {"objectSelector": {"matchLabels": {LABEL: GUARDED}}}
             is_binding = manifest["kind"].endswith("Binding")

@@ -286,7 +286,9 @@ def test_while_the_webhook_is_missing_no_namespaces_user_writes_what_it_would_ju
 
 
 def test_the_expressions_of_the_platforms_policies_pass_the_api_servers_own_check(api):
-    policies = [one for one in manifests.manifests() if one["kind"] == "ValidatingAdmissionPolicy"]
+    policies = [
+        one for one in manifests.manifests(longest_grace=600) if one["kind"] == "ValidatingAdmissionPolicy"
+    ]
     api.apply(*policies)
 
     def checked():
@@ -296,3 +298,53 @@ def test_the_expressions_of_the_platforms_policies_pass_the_api_servers_own_chec
 
     warnings = eventually("the types are checked", checked)
     assert [one for one in warnings if one.get("expressionWarnings")] == []
+
+
+def deletion(api, pod, seconds):
+    """What the API server says to the deletion of this pod with a grace period, without deleting it."""
+    options = {"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]}
+    grace = {} if seconds is None else {"gracePeriodSeconds": seconds}
+    answer = api.call("DELETE", live.path_to(pod), {**options, **grace})
+    return answer.code, answer.message
+
+
+def test_a_pod_of_a_tenant_is_deleted_with_its_own_grace_period_or_with_one_that_the_stack_allows(api):
+    pods = {
+        (namespace, name): {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {
+                "nodeName": "node",
+                "terminationGracePeriodSeconds": seconds,
+                "containers": [{"name": "main", "image": "registry.example.com/a:1"}],
+            },
+        }
+        for namespace in ("team-a", "elsewhere")
+        for name, seconds in (("brief", 30), ("old", 7200))
+    }
+    for namespace, labels in (("team-a", {names.TENANT_LABEL: "team-a"}), ("elsewhere", {})):
+        api.apply(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}}
+        )
+        api.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "ServiceAccount",
+                "metadata": {"name": "default", "namespace": namespace},
+            }
+        )
+    api.apply(*pods.values())
+    api.apply(*(one for one in manifests.manifests(600) if one["metadata"]["name"] == manifests.PODS_END))
+    brief, old = pods["team-a", "brief"], pods["team-a", "old"]
+    refusal = (
+        f"pods \"brief\" is forbidden: ValidatingAdmissionPolicy '{manifests.PODS_END}' with binding "
+        f"'{manifests.PODS_END}' denied request: gracePeriodSeconds: must be at most 600, since the pod uses "
+        "its GPUs beside the quota until it has ended. Delete the pod with a shorter grace period, or "
+        "without one, or ask your platform team to allow more (policies.parameters.longestGrace in the stack "
+        "file)."
+    )
+    eventually("it is refused", lambda: deletion(api, brief, 601) == (403, refusal), within=STARTED)
+    assert [deletion(api, brief, seconds)[0] for seconds in (None, 0, 600, 86_400)] == [200, 200, 200, 403]
+    assert [deletion(api, old, seconds)[0] for seconds in (None, 0, 7200, 7201)] == [200, 200, 200, 403]
+    assert deletion(api, pods["elsewhere", "brief"], 86_400)[0] == 200

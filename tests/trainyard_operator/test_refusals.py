@@ -265,6 +265,16 @@ def test_of_several_refusals_the_one_that_was_said_is_said_again() -> None:
     assert reconcile(looked(started(blocked()), first, PODS, newest=BAD), at(70)) == Plan(requeue_after=30.0)
 
 
+def test_a_job_for_which_the_namespace_has_no_room_waits_for_room_and_nothing_is_to_be_corrected() -> None:
+    message = "jobs.batch is forbidden: exceeded quota: tenant"
+    there = looked(started(), Refused(Reason.JOBS_REFUSED, message))
+    (condition,) = (reconcile(there, at(70)).status or {})["conditions"]
+    assert (condition["reason"], condition["message"]) == (
+        "JobsRefused",
+        f"{message}; wait for other jobs to end, or have the namespace's ResourceQuota raised",
+    )
+
+
 def test_it_is_not_blocked_any_more_once_something_runs_or_nothing_is_refused() -> None:
     runs = started(blocked(), replicated_jobs_status=(counts(active=1),))
     assert (reconcile(runs, at(70)).status or {})["conditions"] == []

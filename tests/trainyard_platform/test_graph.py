@@ -335,6 +335,34 @@ def test_the_operator_comes_after_what_it_needs_and_goes_before_it(graph: Graph)
     assert set(rights) <= needs
 
 
+@pytest.mark.usefixtures("pins")
+@pytest.mark.parametrize(
+    ("policies", "limits"),
+    [
+        ({}, ["request.options.?gracePeriodSeconds.orValue(0) <= 600"]),
+        (
+            {"parameters": {"longestGrace": 60}},
+            ["request.options.?gracePeriodSeconds.orValue(0) <= 60"],
+        ),
+        ({"levels": {"trainJobs": {"pod-end": "advisory"}}}, []),
+    ],
+    ids=["as shipped", "less", "the rule refuses nothing"],
+)
+def test_a_pod_of_a_tenant_is_deleted_with_no_longer_grace_period_than_the_rule_about_its_end_allows(
+    policies: dict[str, Any], limits: list[str], tmp_path: Path
+) -> None:
+    graph = stack(tmp_path, {**MINIMAL, "policies": policies})
+    name = "validatingadmissionpolicy-deleted-pods-end.policy.trainyard.dev"
+    key = f"{ADMISSION}:ValidatingAdmissionPolicy {name}"
+    expressions = [
+        validation["expression"]
+        for policy in (graph.get(key),)
+        if policy is not None
+        for validation in policy.inputs["spec"]["validations"]
+    ]
+    assert [expression.partition(" || ")[0] for expression in expressions] == limits
+
+
 def test_everything_uses_the_explicit_provider(graph: Graph) -> None:
     provider = graph["pulumi:providers:kubernetes cluster"]
     assert provider.inputs == {

@@ -215,6 +215,7 @@ def test_what_limits_and_protects_the_jobs() -> None:
                     "count/trainjobs.trainer.kubeflow.org": "500",
                     "count/jobsets.jobset.x-k8s.io": "1000",
                     "count/workloads.kueue.x-k8s.io": "1000",
+                    "count/jobs.batch": "10000",
                     "count/trainingruntimes.trainer.kubeflow.org": "20",
                     "requests.nvidia.com/gpu": "16",
                 }
@@ -285,6 +286,7 @@ def test_a_stack_can_count_more_trainjobs_and_then_has_room_for_what_is_created_
             "count/trainjobs.trainer.kubeflow.org": "5k",
             "count/jobsets.jobset.x-k8s.io": "10000",
             "count/workloads.kueue.x-k8s.io": "10000",
+            "count/jobs.batch": "100000",
             "count/trainingruntimes.trainer.kubeflow.org": "20",
         }
     }
@@ -305,6 +307,7 @@ def test_a_stack_can_limit_what_is_created_for_trainjobs() -> None:
         "count/trainjobs.trainer.kubeflow.org": "5",
         "count/jobsets.jobset.x-k8s.io": "7",
         "count/workloads.kueue.x-k8s.io": "1000",
+        "count/jobs.batch": "10000",
         "count/trainingruntimes.trainer.kubeflow.org": "20",
     }
 

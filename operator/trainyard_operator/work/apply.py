@@ -41,7 +41,7 @@ from trainyard_kube.resources import (
 )
 
 from ..core import model
-from ..core.decide import queueing, revisions
+from ..core.decide import queueing, refusals, revisions
 from ..core.decide.jobset_update import spec_over
 from ..core.decide.views import SeenJobSet, companion_of, jobset_of, revision_of, trainjob_of
 from ..watch.cache import Cache, Key, version
@@ -447,7 +447,7 @@ def refusal(error: ApiError, resource: Resource, name: str) -> Exception:
     message = f"{title}: {error.message}"
     # Webhooks and admission policies answer 403 as well; only the rest is about permissions.
     denied = "admission webhook" in message or "denied request" in message
-    if error.code == 403 and "exceeded quota" in message:
+    if error.code == 403 and refusals.OVER_QUOTA in message:
         return RefusedError(model.Rejection(Reason.QUOTA_EXCEEDED, message))
     if error.code == 403 and not denied:
         if resource is SECRETS:

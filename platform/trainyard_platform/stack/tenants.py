@@ -183,8 +183,13 @@ GUIDED: Final = (
 
 TRAINJOBS: Final = f"count/trainjobs.{names.TRAINER_GROUP}"
 TRAINING_RUNTIMES: Final = f"count/trainingruntimes.{names.TRAINER_GROUP}"
-PER_JOB: Final = {f"count/{names.JOBSETS}.{names.JOBSET_GROUP}": 2, f"count/workloads.{names.KUEUE_GROUP}": 2}
-"""Objects that are created for a TrainJob: one, and two for a short time while one replaces the other."""
+PER_JOB: Final = {
+    f"count/{names.JOBSETS}.{names.JOBSET_GROUP}": 2,
+    f"count/workloads.{names.KUEUE_GROUP}": 2,
+    "count/jobs.batch": 20,
+}
+"""Objects that are created for a TrainJob: one, and two for a short time while one replaces the other. A
+JobSet has rarely more than ten Jobs."""
 PER_CACHE: Final = {
     f"count/leaderworkersets.{data_cache.GROUP}": 2,
     "count/serviceaccounts": 2,
@@ -229,7 +234,8 @@ class Tenant(StrictModel):
     `count/trainjobs.trainer.kubeflow.org`, 20 `count/trainingruntimes.trainer.kubeflow.org`, 1000
     `count/configmaps`, 1000 `count/secrets`, 1000 `persistentvolumeclaims` and 10Ti of `requests.storage`.
     For `count/jobsets.jobset.x-k8s.io` and `count/workloads.kueue.x-k8s.io`, the limit is two per TrainJob
-    that the quota allows, and at least 1000. If the stack enables `dataCache`, this limit also applies to
+    that the quota allows, and at least 1000. For `count/jobs.batch`, the limit is ten times as high. If the
+    stack enables `dataCache`, the limit of JobSets also applies to
     `count/leaderworkersets.leaderworkerset.x-k8s.io` and `count/serviceaccounts`, twice this limit to
     `count/services` and `count/statefulsets.apps`, and three times this limit to
     `count/controllerrevisions.apps`."""

@@ -8,7 +8,7 @@ from datetime import timedelta
 from trainyard_api.reasons import Reason
 from trainyard_assist.explain import Finding, QueuePlace, Ref, Subject
 from trainyard_assist.explain.model import Holder
-from trainyard_operator.core.decide.causes import MEND_CONTENT
+from trainyard_operator.core.decide.causes import MEND_CONTENT, MEND_QUOTA
 
 from .cases import ANSWER, QUOTA_SAID, SELF, UNANSWERED, WORKLOAD, Case, held_jobset, queued
 from .objects import (
@@ -61,6 +61,11 @@ JOBSET_DOWN = Finding(
 )
 
 KUEUE = Ref("Deployment", "kueue-controller-manager", "kueue-system")
+
+TOO_MANY_JOBS = (
+    'jobs.batch "tj-node-0" is forbidden: exceeded quota: tenant, requested: count/jobs.batch=1, used: '
+    "count/jobs.batch=10k, limited: count/jobs.batch=10k"
+)
 
 CASES = (
     Case(
@@ -705,6 +710,11 @@ CASES = (
         "a webhook that does not answer for a Job is none that refuses it",
         seen(jobs=(), pods=(), events=(event("uid-of-jobset", "JobCreationFailed", UNANSWERED),)),
         Finding(Reason.JOBS_REFUSED, Ref("JobSet", "tj", "team"), UNANSWERED, ANSWER),
+    ),
+    Case(
+        "a Job for which the namespace has no room waits for room, and nothing is to be corrected",
+        seen(jobs=(), pods=(), events=(event("uid-of-jobset", "JobCreationFailed", TOO_MANY_JOBS),)),
+        Finding(Reason.JOBS_REFUSED, Ref("JobSet", "tj", "team"), TOO_MANY_JOBS, MEND_QUOTA),
     ),
     Case(
         "what was refused is still told by the operator when the events are gone",

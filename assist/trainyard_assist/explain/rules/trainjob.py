@@ -9,7 +9,7 @@ from trainyard_api import names, similar
 from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.decide import refusals
-from trainyard_operator.core.decide.causes import MEND_WEBHOOK
+from trainyard_operator.core.decide.causes import MEND_QUOTA, MEND_WEBHOOK
 from trainyard_operator.core.status import pod_readiness
 
 from .. import read, text
@@ -91,6 +91,8 @@ def with_reported_step(observation: Observation, finding: Finding) -> Finding:
     """The finding of a refusal, with the operator's own next step if it has reported the same cause."""
     if refusals.UNANSWERED in finding.message:
         return replace(finding, next_step=MEND_WEBHOOK)
+    if refusals.OVER_QUOTA in finding.message:
+        return replace(finding, next_step=MEND_QUOTA)
     report = _blocked(observation)
     if report is None or report.cause is not finding.cause:
         return finding

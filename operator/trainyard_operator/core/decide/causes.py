@@ -22,11 +22,12 @@ _LONGEST_NAME: Final = 63
 """The most characters of a name in a message: the name may be invalid."""
 _KUEUE_SAYS: Final = "Kueue says: "
 
+MEND_QUOTA: Final = "wait for other jobs to end, or have the namespace's ResourceQuota raised"
 _NEXT_STEPS: Final[Mapping[str, str]] = {
     Reason.JOBSET_CONFLICT: "delete that object, or create the TrainJob again under another name",
     Reason.JOBSET_REJECTED: "correct the runtime or the TrainJob's runtimePatches",
     Reason.FORBIDDEN: "have the platform team grant the operator the permission that the message names",
-    Reason.QUOTA_EXCEEDED: "wait for other jobs to end, or have the namespace's ResourceQuota raised",
+    Reason.QUOTA_EXCEEDED: MEND_QUOTA,
 }
 _KEPT: Final = (
     "have the owners of the finalizers remove them, or create the TrainJob again under another name"
@@ -50,7 +51,7 @@ MEND_WEBHOOK: Final = (
     "continues by itself"
 )
 """The next step where nobody refuses them, but a webhook could not be asked."""
-_OVER_QUOTA: Final = (
+_PODS_OVER_QUOTA: Final = (
     "wait for other jobs to end, request fewer resources, or have the namespace's ResourceQuota raised"
 )
 NO_SUCH_QUEUE: Final = (
@@ -143,8 +144,8 @@ def refused(refused_objects: Sequence[Refused], standing: Cause | None, *, has_r
 
 def _step_after(refusal: Refused) -> str:
     """The next step where the content is not at fault; empty if it may be."""
-    if refusal.reason == Reason.PODS_OVER_QUOTA:
-        return _OVER_QUOTA
+    if refusals.OVER_QUOTA in refusal.message:
+        return _PODS_OVER_QUOTA if refusal.reason == Reason.PODS_OVER_QUOTA else MEND_QUOTA
     return MEND_WEBHOOK if refusals.UNANSWERED in refusal.message else ""
 
 

@@ -53,6 +53,8 @@ SAID_OF_A_JOB: Final = re.compile(r"^(\(combined from similar events\): )?Error 
 """Prefix of the cause in such an event; see client-go's EventAggregator."""
 UNANSWERED: Final = "failed calling webhook"
 """The API server's words for a webhook that does not answer. One that refuses has others."""
+OVER_QUOTA: Final = "exceeded quota"
+"""The API server's words for a ResourceQuota that has no room for the object."""
 _QUOTED: Final = re.compile(r'"[^"]*"')
 
 
@@ -122,7 +124,7 @@ def _of_job(job: Job, events: Collection[Warned]) -> Iterator[Refused]:
         lambda quoted: f'"{job.name}-..."' if quoted[0].startswith(f'"{job.name}-') else quoted[0],
         SAID_OF_A_JOB.sub("", newest.message),
     )
-    reason = Reason.PODS_OVER_QUOTA if "exceeded quota" in message else Reason.PODS_REFUSED
+    reason = Reason.PODS_OVER_QUOTA if OVER_QUOTA in message else Reason.PODS_REFUSED
     first = min((event.first for event in warnings if event.first is not None), default=None)
     yield Refused(reason, f"Job {job.name}: {message}", first, job.started)
 

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 import pulumi
 
 from trainyard_policies.parameters import Parameters
-from trainyard_policies.rule import Level
 from trainyard_policies.rules import image_registry
 from trainyard_policies.subject import Subject
 
@@ -96,7 +95,7 @@ def install(assembly: Assembly) -> None:
 def _images(stack: StackSettings) -> Sequence[str] | None:
     """Where images of caches come from: as the rule about a TrainJob's images has it, and the stack's own."""
     level = stack.rules.level(image_registry.RULE, Subject.TRAINJOBS)
-    if not stack.admission.holds_rules or level not in (Level.MANDATORY, Level.REMEDIATE):
+    if not stack.admission.holds_rules or not level.refuses:
         return None
     own = stack.data_cache.cache_image
     return (*stack.rules.parameters.registries, *([own] if own else []))

@@ -1,10 +1,13 @@
-"""The policy rules in the cluster: admission policies because of which nobody gets past their webhook.
+"""The policy rules in the cluster: admission policies for what their webhook cannot see.
 
 They come long before the webhook, which needs the operator. The API server
 does not say whether it has read a policy; it does so within a second.
 """
 
 import pulumi
+
+from trainyard_policies.rules import pod_end
+from trainyard_policies.subject import Subject
 
 from ...assembly import Assembly
 from ...objects.declare import annotated, declare
@@ -19,10 +22,17 @@ _WAIT = {"pulumi.com/waitFor": "jsonpath={.status.observedGeneration}"}
 class PolicyRules(pulumi.ComponentResource):
     """Has the API server refuse what would get past the webhook of the rules."""
 
-    def __init__(self, name: str, opts: pulumi.ResourceOptions, *, after: list[pulumi.Resource]) -> None:
+    def __init__(
+        self,
+        name: str,
+        opts: pulumi.ResourceOptions,
+        *,
+        longest_grace: int | None,
+        after: list[pulumi.Resource],
+    ) -> None:
         super().__init__("trainyard:platform:PolicyRules", name, {}, opts)
         before = after
-        for manifest in manifests.manifests():
+        for manifest in manifests.manifests(longest_grace):
             # A binding comes after its policy.
             is_policy = manifest["kind"] == "ValidatingAdmissionPolicy"
             resource = declare(
@@ -35,5 +45,10 @@ class PolicyRules(pulumi.ComponentResource):
 
 def install(assembly: Assembly) -> None:
     """Declare the admission policies, if the cluster itself enforces the rules."""
-    if assembly.rules is not None:
-        assembly.add(PolicyRules("policies", assembly.options, after=assembly.after(Crds, System)))
+    rules = assembly.rules
+    if rules is None:
+        return
+    level = rules.level(pod_end.RULE, Subject.TRAINJOBS)
+    grace = rules.parameters.longest_grace if level.refuses else None
+    after = assembly.after(Crds, System)
+    assembly.add(PolicyRules("policies", assembly.options, longest_grace=grace, after=after))

@@ -1,4 +1,4 @@
-"""Admission policies: nobody gets past the webhook that holds objects to the rules (docs/adr/0042); pure."""
+"""Admission policies for what the webhook of the policy rules cannot see (docs/adr/0042); pure."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -11,14 +11,28 @@ from ...objects.admission_policies import WEBHOOKS, WITH_WEBHOOKS, bound, policy
 EXEMPTING_LABEL: Final = f"exempting-label.{names.POLICY_DOMAIN}"
 PAST_THE_WEBHOOK: Final = f"nothing-past-the-webhook.{names.POLICY_DOMAIN}"
 """Its name is what people read: the API server has no words for a missing parameter."""
+PODS_END: Final = f"deleted-pods-end.{names.POLICY_DOMAIN}"
 
 _WRITES: Final = ("CREATE", "UPDATE")
+_GRACE: Final = "request.options.?gracePeriodSeconds.orValue(0)"
+"""The pod's own for who names none: the API server adds it before it evaluates a policy."""
+_IN_TENANTS: Final[Manifest] = {
+    "matchResources": {
+        "namespaceSelector": {"matchExpressions": [{"key": names.TENANT_LABEL, "operator": "Exists"}]}
+    }
+}
 
 
-def manifests() -> Iterator[Manifest]:
-    """The policies, each with its binding."""
+def manifests(longest_grace: int | None) -> Iterator[Manifest]:
+    """The policies, each with its binding.
+
+    Args:
+        longest_grace: The most seconds that a pod of a tenant may take to end; None if there is no limit.
+    """
     yield from bound(EXEMPTING_LABEL, _exempting_label())
     yield from bound(PAST_THE_WEBHOOK, _past_the_webhook(), WITH_WEBHOOKS)
+    if longest_grace is not None:
+        yield from bound(PODS_END, _pods_end(longest_grace), _IN_TENANTS)
 
 
 def _exempting_label() -> Manifest:
@@ -54,4 +68,23 @@ def _past_the_webhook() -> Manifest:
         "the stack. Have the platform team roll the stack out.",
         reason="Forbidden",
         paramKind=WEBHOOKS,
+    )
+
+
+def _pods_end(longest_grace: int) -> Manifest:
+    """Whoever deletes a pod can give it longer than its spec does, which alone the rule sees.
+
+    What the spec says is never refused: nobody, no controller either, could
+    delete a pod that is older than the limit.
+    """
+    return policy(
+        ["pods"],
+        ["DELETE"],
+        f"{_GRACE} <= {longest_grace} || oldObject != null "
+        f"&& {_GRACE} <= oldObject.spec.?terminationGracePeriodSeconds.orValue(0)",
+        f"gracePeriodSeconds: must be at most {longest_grace}, since the pod uses its GPUs beside the quota "
+        "until it has ended. Delete the pod with a shorter grace period, or without one, or ask your "
+        "platform team to allow more (policies.parameters.longestGrace in the stack file).",
+        group=("", "v1"),
+        reason="Forbidden",
     )
