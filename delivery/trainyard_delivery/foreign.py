@@ -1,8 +1,8 @@
-"""Controllers of a cluster that a stack would overwrite, though its platform did not create them: pure.
+"""Controllers of a cluster that a stack would overwrite, though it did not create them: pure.
 
 The provider's create is an upsert, and takes precedence over every other
 manager of a field. So it would replace the Deployment and the configuration of somebody
-else's Kueue, and a removal of the stack would delete its namespace.
+else's Kueue, or the whole platform of another stack, and a removal of the stack would delete its namespace.
 """
 
 from __future__ import annotations
@@ -36,6 +36,21 @@ def owner(live: Json) -> str:
     if any(name.startswith(_PROVIDERS) or name == names.PLATFORM_MANAGER for name in managers):
         return ""
     return owners.owner(live) or next((name for name in managers if name), "somebody else")
+
+
+def of_another_stack(live: Mapping[Ref, Json], stack: str) -> Iterator[str]:
+    """A sentence for each object that says that the cluster's platform is of another stack than this one."""
+    for ref, metadata in live.items():
+        annotations = metadata["metadata"].get("annotations") or {}
+        other = annotations.get(names.STACK_ANNOTATION, stack)
+        if other != stack:
+            yield (
+                f"refused: this cluster has the platform of the stack {other}, and the roll-out would "
+                f"replace it with the platform of {stack}. If this is the wrong cluster, select the right "
+                "one in the kubeconfig: kubectl config use-context NAME. Otherwise, first remove the "
+                f"platform: trainyard destroy --stack {other}. If Pulumi's state of {other} is lost, run "
+                f'`up` with --replace "{ref.key}"'
+            )
 
 
 def refusals(owned_by: Mapping[Ref, str]) -> Iterator[str]:

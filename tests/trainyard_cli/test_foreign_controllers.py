@@ -9,11 +9,13 @@ from trainyard_cli.cluster import foreign_controllers
 from trainyard_delivery.drift.verdicts import Ref
 
 KUEUE = Ref("apps/v1", "Deployment", "kueue-system", "kueue-controller-manager")
+OPERATOR = Ref("apps/v1", "Deployment", "trainyard-system", "trainyard-operator")
 NAMESPACE = Ref("v1", "Namespace", "", "kueue-system")
 JOBSETS = Ref("v1", "Namespace", "", "jobset-system")
 OTHERS = Ref("v1", "Namespace", "", "elsewhere")
 PATHS = {
     KUEUE: "/apis/apps/v1/namespaces/kueue-system/deployments/kueue-controller-manager",
+    OPERATOR: "/apis/apps/v1/namespaces/trainyard-system/deployments/trainyard-operator",
     **{ref: f"/api/v1/namespaces/{ref.name}" for ref in (NAMESPACE, JOBSETS, OTHERS)},
 }
 RELEASE = {"annotations": {"meta.helm.sh/release-name": "kueue"}, "managedFields": [{"manager": "helm"}]}
@@ -30,7 +32,7 @@ def refused(live: dict[Ref, dict[str, Any]]) -> list[str]:
 
     async def test() -> list[str]:
         async with api.client() as client:
-            return await foreign_controllers.refusals(client, list(PATHS))
+            return await foreign_controllers.refusals(client, list(PATHS), "prod")
 
     return run(test)
 
@@ -59,3 +61,25 @@ def test_what_the_platform_created_is_taken_over_though_no_state_has_it(manager:
     labels = {"app.kubernetes.io/managed-by": "Helm"}
     assert refused({KUEUE: by("kube-controller-manager", manager, labels=labels)}) == []
     assert refused({}) == []
+
+
+def of_stack(annotations: dict[str, str] | None) -> dict[Ref, dict[str, Any]]:
+    """The cluster's operator, as a roll-out created it."""
+    return {OPERATOR: by("pulumi-kubernetes-1a2b3c4d", annotations=annotations)}
+
+
+def test_the_platform_of_another_stack_is_refused_with_the_ways_to_the_right_cluster_or_stack() -> None:
+    assert refused(of_stack({"trainyard.dev/stack": "dev"})) == [
+        "refused: this cluster has the platform of the stack dev, and the roll-out would replace it with the "
+        "platform of prod. If this is the wrong cluster, select the right one in the kubeconfig: kubectl "
+        "config use-context NAME. Otherwise, first remove the platform: trainyard destroy --stack dev. If "
+        "Pulumi's state of dev is lost, run `up` with --replace "
+        '"Deployment/trainyard-system/trainyard-operator"'
+    ]
+
+
+@pytest.mark.parametrize("annotations", [{"trainyard.dev/stack": "prod"}, {}, None])
+def test_the_platform_of_this_stack_and_one_that_names_no_stack_are_taken_over(
+    annotations: dict[str, str] | None,
+) -> None:
+    assert refused(of_stack(annotations)) == []

@@ -310,8 +310,8 @@ def test_the_controller_of_somebody_else_is_refused_unless_it_is_named(
 ) -> None:
     asked: list[Any] = []
 
-    async def refusals(_: Any, refs: Any) -> list[str]:
-        asked.append([ref.key for ref in refs])
+    async def refusals(_: Any, refs: Any, stack: str) -> list[str]:
+        asked.append([stack, *(ref.key for ref in refs)])
         return ["refused: the cluster already has it" for _ in refs]
 
     async def look(*_: Any) -> existing.Existing:
@@ -325,7 +325,7 @@ def test_the_controller_of_somebody_else_is_refused_unless_it_is_named(
     code, _, err = answer(pulumi, *told, update=update)
     assert (code, err) == (1, f"{LOOKING}refused: the cluster already has it\n")
     assert answer(pulumi, *told, update=update, replace=["Namespace/kueue-system"])[0] == 0
-    assert asked == [["Namespace/kueue-system"]]
+    assert asked == [["prod", "Namespace/kueue-system"]]
 
 
 def logging(pulumi: Path) -> None:

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Collection
 from typing import Final
 
+from trainyard_api.json_types import Json
 from trainyard_delivery import foreign
 from trainyard_delivery.drift.verdicts import Ref
 from trainyard_kube.client import METADATA, Client, NotFoundError
@@ -17,15 +18,17 @@ from trainyard_kube.resources import DEPLOYMENTS, NAMESPACES
 _RESOURCES: Final = {"Deployment": DEPLOYMENTS, "Namespace": NAMESPACES}
 
 
-async def refusals(client: Client, refs: Collection[Ref]) -> list[str]:
-    """A sentence for each namespace in which somebody else has such objects."""
+async def refusals(client: Client, refs: Collection[Ref], stack: str) -> list[str]:
+    """A sentence if the platform is another stack's, and for each namespace with objects of somebody else."""
 
-    async def owner(ref: Ref) -> str:
+    async def live(ref: Ref) -> Json | None:
         path = _RESOURCES[ref.kind].path(ref.namespace or None, ref.name)
         try:
-            return foreign.owner(await client.get(path, accept=METADATA))
+            return await client.get(path, accept=METADATA)
         except NotFoundError:
-            return ""
+            return None
 
-    owners = await asyncio.gather(*map(owner, refs))
-    return list(foreign.refusals({ref: by for ref, by in zip(refs, owners, strict=True) if by}))
+    lives = zip(refs, await asyncio.gather(*map(live, refs)), strict=True)
+    there = {ref: metadata for ref, metadata in lives if metadata is not None}
+    owners = {ref: by for ref, metadata in there.items() if (by := foreign.owner(metadata))}
+    return [*foreign.of_another_stack(there, stack), *foreign.refusals(owners)]

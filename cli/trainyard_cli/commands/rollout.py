@@ -390,7 +390,7 @@ def _stuck(
 
     async def refusals(client: Client) -> list[str]:
         return [
-            *await foreign_controllers.refusals(client, controllers),
+            *await foreign_controllers.refusals(client, controllers, stack),
             *await takeovers.refusals(client, manifests),
         ]
 

@@ -124,7 +124,7 @@ def install(assembly: Assembly) -> None:
     operator = Operator(
         "operator",
         assembly.options,
-        process=_process(stack, assembly.rules),
+        process=_process(stack, pulumi.get_stack(), assembly.rules),
         tenants=tenants.namespaces if tenants else {},
         after=assembly.after(System, Crds, JobSet, Catalog, kubeflow.Kubeflow),
     )
@@ -134,7 +134,7 @@ def install(assembly: Assembly) -> None:
     pulumi.export("operatorNamespace", operator.namespace)
 
 
-def _process(stack: StackSettings, policies: Policies | None) -> Process:
+def _process(stack: StackSettings, name: str, policies: Policies | None) -> Process:
     """The stack's CPU and memory of the operator, with the memory that its tenants' objects need."""
     operator = stack.operator
     configuration = Configuration(
@@ -157,6 +157,7 @@ def _process(stack: StackSettings, policies: Policies | None) -> Process:
         suspended_condition=operator.suspended_condition,
     )
     return Process(
+        stack=name,
         settings=operator,
         memory=operator.resources.memory or f"{operator_memory.LEAST}Mi",
         memory_limit=operator.resources.memory or f"{operator_memory.limit(stack.held)}Mi",

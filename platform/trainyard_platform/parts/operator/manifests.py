@@ -50,6 +50,8 @@ LAST_LINES: Final = names.OPERATOR + names.LAST_LINES_SUFFIX
 class Process:
     """What the operator's processes are, and how they are configured."""
 
+    stack: str
+    """Name of the stack."""
     settings: Operator
     memory: str
     """What a replica requests; `memory_limit` is its limit."""
@@ -169,7 +171,7 @@ def deployment(process: Process) -> Manifest:
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         # `trainyard adopt --back` scales it down, and the next `up` is to scale it up again.
-        "metadata": _metadata(FORCE),
+        "metadata": _metadata({**FORCE, names.STACK_ANNOTATION: process.stack}),
         "spec": {
             "replicas": process.settings.replicas,
             "selector": {"matchLabels": LABELS},
