@@ -91,6 +91,25 @@ def test_a_folder_is_sent_and_followed_and_the_exit_code_is_the_jobs(team_a: Clu
     assert copied.stdout.endswith("0 | words of the folder\n")
 
 
+def test_a_variable_of_the_command_reaches_the_ranks_of_an_mpi_job_on_every_node(
+    team_a: Cluster, tmp_path: Path
+) -> None:
+    """mpirun itself passes no variable of the launcher on to the workers."""
+    ranks = (
+        "import os; environment = os.environ; "
+        "print('rank', environment['OMPI_COMM_WORLD_RANK'], environment['STEPS'], environment['ODD'])"
+    )
+    options = ("--name", "forwarded", "--runtime", "mpi-distributed", "--nodes", "2", "--yes", "--detach")
+    variables = ("--env", "STEPS=200", "--env", "ODD=a;b c,d=e")
+    sent = trainyard(team_a, "ada", tmp_path, "run", *options, *variables, "--", "python", "-c", ranks)
+    assert sent.returncode == 0, sent.stderr
+    team_a.wait_for_condition("forwarded", "Complete", within=LEARNED)
+    assert team_a.said_by_launcher("forwarded", r"rank (\d) (\S+) (.*)$", 2) == [
+        ("0", "200", "a;b c,d=e"),
+        ("1", "200", "a;b c,d=e"),
+    ]
+
+
 def test_what_cannot_be_sent_is_told_and_nothing_is_sent(team_a: Cluster, tmp_path: Path) -> None:
     def answer(person: str, *arguments: str) -> tuple[int, str]:
         answered = trainyard(team_a, person, tmp_path, "run", *arguments, "--", "python", "-c", "1")
