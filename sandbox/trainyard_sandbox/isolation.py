@@ -17,6 +17,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,11 @@ SERVICE_RANGE = "10.96.0.0/16"
 
 NODES_OWN = ("/run", "/var/lib", "/var/log")
 """Folders that a node has for itself: what is written there inside cannot be seen outside."""
+
+_UNIFIED = Path("/sys/fs/cgroup")
+"""Where version 2 of control groups is, if kubelet uses it."""
+_OF_KUBELET = frozenset({"cpu", "cpuset", "hugetlb", "memory", "pids"})
+"""The controllers that kubelet demands in its group, as far as the machine has them."""
 
 _CLONE_NEWNS = 0x00020000
 _CLONE_NEWNET = 0x40000000
@@ -193,7 +199,38 @@ def enter_cgroup(name: str) -> None:
                 file = folder / setting
                 if file.exists() and not file.read_text().strip():
                     file.write_text((folder.parent / setting).read_text())
+        if hierarchy == _UNIFIED:
+            for folder in reversed(system.parents):
+                if folder.is_relative_to(hierarchy):
+                    _pass_on_controllers(folder)
         (system / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def _pass_on_controllers(group: Path) -> None:
+    """Let the groups below a group of version 2 have the controllers that kubelet demands.
+
+    The kernel refuses it while the group itself has processes, as the topmost one
+    of a container does: they move to the group `init` below it.
+    """
+    passed_on = group / "cgroup.subtree_control"
+    if not passed_on.exists():
+        return
+    available = set((group / "cgroup.controllers").read_text().split())
+    missing = (available & _OF_KUBELET) - set(passed_on.read_text().split())
+    if not missing:
+        return
+    setting = " ".join(f"+{controller}" for controller in sorted(missing))
+    try:
+        passed_on.write_text(setting)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        init = group / "init"
+        init.mkdir(exist_ok=True)
+        for pid in (group / "cgroup.procs").read_text().split():
+            with suppress(OSError):  # it has just ended
+                (init / "cgroup.procs").write_text(pid)
+        passed_on.write_text(setting)
 
 
 def refused() -> str | None:
