@@ -20,9 +20,9 @@ from .time_travel import FOOLED, STORIES, begin, happen, outcomes, unchanged
 
 @pytest.fixture
 def pair(unhurt):
-    """The scene with a second replica, which follows."""
+    """The scene with a second replica, which follows: the Lease that an earlier one released is not free."""
+    eventually("the first leads", lambda: unhurt.replica.leads)
     with unhurt.another("two", retention={}) as (proxy, two):
-        eventually("the first leads", lambda: unhurt.replica.leads)
         yield unhurt, proxy, two
 
 
