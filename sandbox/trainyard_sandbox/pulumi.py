@@ -81,6 +81,7 @@ def prepare(instance: Instance, toolchain: Toolchain, kubernetes: str, parts: Co
     passphrase = instance.dir / "pulumi" / "passphrase"
     if not passphrase.exists():
         write_private(passphrase, secrets.token_urlsafe(32).encode())
+    if not _state(instance, STACK).exists():  # an `up` may have ended between the two
         _create_stack(instance, toolchain, environment(instance, kubernetes, parts))
 
 
