@@ -216,6 +216,26 @@ def test_a_sandbox_that_is_not_up_says_so(sandbox: Sandbox) -> None:
         sandbox.log_file("kubelet")
 
 
+def test_exec_finds_the_pinned_programs_and_this_python_before_those_of_the_machine(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox.instance.dir.mkdir(parents=True)
+    (sandbox.instance.dir / "settings.json").write_text(json.dumps({"port": 1, "nodes": 0, "parts": []}))
+    machine = tmp_path / "machine"
+    machine.mkdir()
+    for name, prints in {"etcd": "etcd Version: 3.6.6", "kwok": "another", "python": "Python 3"}.items():
+        (machine / name).write_text(f"#!/bin/sh\necho '{prints}'\n")
+        (machine / name).chmod(0o755)
+    cached = cache_dir() / "bin" / "kwok" / toolchain.tools()["kwok"].key()
+    cached.mkdir(parents=True)
+    (cached / "kwok").touch(0o755)
+    monkeypatch.setenv("PATH", str(machine))
+    monkeypatch.setattr(Sandbox, "status", lambda sandbox: Status(True, True, {}, None, None))
+    assert sandbox.environment()["PATH"].split(os.pathsep) == [
+        str(folder) for folder in (sandbox.instance.commands, cached, Path(sys.prefix, "bin"), machine)
+    ]
+
+
 def test_a_killed_supervisor_is_reported_with_the_way_out(sandbox: Sandbox) -> None:
     sandbox.instance.dir.mkdir(parents=True)
     (sandbox.instance.dir / "settings.json").write_text(json.dumps({"port": 1, "nodes": 1}))
