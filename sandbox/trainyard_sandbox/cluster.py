@@ -17,6 +17,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from .manifests import BOOTSTRAP, FAKE_NODES
 from .node import CONTAINERD_SOCKET, containerd_name
 from .parts import PARTS, named
 from .paths import Instance, cache_dir
-from .pki import Authority, write_private
+from .pki import Authority, end_of, write_private
 from .progress import Progress
 from .supervisor import ComponentState, State
 from .toolchain import Toolchain, kubernetes_versions, tools
@@ -57,6 +58,8 @@ NODE_TOOLS = (*CONTROL_PLANE_TOOLS, "coredns", "kube-router", "local-path-provis
 _READY_SECONDS = 600.0
 _ANSWER_SECONDS = 60.0
 """For a supervisor to write that it starts again what has ended."""
+_SOON = timedelta(days=30)
+"""How long before its certificates end a sandbox says so."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 """What a user of the sandbox may be called."""
 
@@ -67,7 +70,7 @@ class Status:
 
     Attributes:
         running: Its supervisor lives.
-        healthy: And so do all components.
+        healthy: And so do all components, with certificates that are valid.
         components: What is known of each, by name: `state`, `pid`, `exit_code`, `since`.
         server: URL of the API server, None while there is none.
         problem: One sentence when something is wrong.
@@ -101,15 +104,17 @@ class Sandbox:
                 component.state, component.pid = ComponentState.GONE, None
         components = {name: vars(component) for name, component in state.components.items()}
         ended = state.those(ComponentState.ENDED)
-        problem = state.error
+        expired = self._expiry()
+        problem = state.error or expired
         if not running:
             problem = problem or "Its supervisor was killed: run `trainyard sandbox up` to repair it."
-        elif ended:
+        elif ended and not expired:
             problem = (
                 f"Ended by themselves: {', '.join(ended)}. Look at `trainyard sandbox logs {ended[0]}`, "
                 "then run `trainyard sandbox up` to start them again."
             )
-        return Status(running, running and not ended, components, server, problem)
+        healthy = running and not ended and not expired
+        return Status(running, healthy, components, server, problem)
 
     def environment(
         self, user: str | None = None, namespace: str = "default", *, site: str | None = None
@@ -214,6 +219,10 @@ class Sandbox:
                 preflight.require_shared(self.instance.dir)
         with locked(self.instance.lock, f"another command on the sandbox {self.instance.name!r}"):
             self._refuse_other_kind(nodes, kubernetes, port)
+            if expired := self._expiry():
+                raise SandboxError(expired)
+            if soon := self._expiry(within=_SOON):
+                progress.console.print(soon, soft_wrap=True)
             had = self.parts
             has = named({*had, *parts})
             kind: dict[str, Any] = {"kubernetes": kubernetes, "parts": has}
@@ -276,6 +285,16 @@ class Sandbox:
                 f"The sandbox {self.instance.name!r} was brought up with {kind}: "
                 "take it down first (`trainyard sandbox down`), or choose another --name."
             )
+
+    def _expiry(self, within: timedelta = timedelta()) -> str | None:
+        """What to do about its certificates, if they have ended or will within that time."""
+        authority = self.instance.pki / "ca.crt"  # made first, so it ends first
+        if not authority.exists() or (end := end_of(authority)) > datetime.now(UTC) + within:
+            return None
+        return (
+            f"The certificates of the sandbox {self.instance.name!r} are valid until {end:%Y-%m-%d}, and "
+            "nothing renews them: take it down (`trainyard sandbox down`), then bring it up anew."
+        )
 
     def _supervisor_lives(self, state: State) -> bool:
         try:

@@ -7,12 +7,13 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from trainyard_sandbox import cluster, preflight, pulumi, releases, toolchain
+from trainyard_sandbox import cluster, pki, preflight, pulumi, releases, toolchain
 from trainyard_sandbox.cluster import Sandbox, Status
 from trainyard_sandbox.errors import SandboxError
 from trainyard_sandbox.images import Images
@@ -243,6 +244,46 @@ def test_a_killed_supervisor_is_reported_with_the_way_out(sandbox: Sandbox) -> N
     status = sandbox.status()
     assert (status.running, status.components["etcd"]["state"]) == (False, "gone")
     assert status.problem == "Its supervisor was killed: run `trainyard sandbox up` to repair it."
+
+
+def aged(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, left: timedelta) -> str:
+    """Have the sandbox run with certificates that have this time left; what it is to say of them."""
+    monkeypatch.setattr(pki, "_LIFETIME", left)
+    monkeypatch.setattr(Sandbox, "_supervisor_lives", lambda *_: True)
+    monkeypatch.setattr(toolchain.Toolchain, "build", lambda *_: None)
+    monkeypatch.setattr(Sandbox, "_repair", lambda *_: None)
+    end = pki.end_of(pki.Authority(sandbox.instance.pki, "ca").pair.cert)
+    settings = {"port": 1, "nodes": 0, "parts": []}
+    (sandbox.instance.dir / "settings.json").write_text(json.dumps(settings))
+    State(1, {}).write(sandbox.instance.state_file)
+    return (
+        f"The certificates of the sandbox 'default' are valid until {end:%Y-%m-%d}, and nothing renews "
+        "them: take it down (`trainyard sandbox down`), then bring it up anew."
+    )
+
+
+def test_a_sandbox_whose_certificates_have_ended_is_not_healthy_and_is_not_repaired(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sentence = aged(sandbox, monkeypatch, timedelta(seconds=-1))
+    assert sandbox.status() == Status(True, False, {}, "https://127.0.0.1:1", sentence)
+    with pytest.raises(SandboxError) as refused:
+        sandbox.up(Progress())
+    assert str(refused.value) == sentence
+
+
+@pytest.mark.parametrize(("days", "is_told"), [(29, True), (31, False)])
+def test_a_sandbox_whose_certificates_end_within_a_month_is_repaired_and_says_so(
+    sandbox: Sandbox,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    days: int,
+    is_told: bool,
+) -> None:
+    sentence = aged(sandbox, monkeypatch, timedelta(days=days))
+    assert sandbox.status() == Status(True, True, {}, "https://127.0.0.1:1", None)
+    sandbox.up(Progress())
+    assert capsys.readouterr().err.strip() == (sentence if is_told else "")
 
 
 def test_a_log_that_is_not_there_names_those_that_are(sandbox: Sandbox) -> None:
