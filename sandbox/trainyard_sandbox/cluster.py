@@ -55,6 +55,7 @@ USUAL_KUBERNETES = next(iter(KUBERNETES))
 NODE_TOOLS = (*CONTROL_PLANE_TOOLS, "coredns", "kube-router", "local-path-provisioner", "pause")
 """Besides those of the parts that it has."""
 
+_SUPERVISOR = f"{__package__}.supervisor"
 _READY_SECONDS = 600.0
 _ANSWER_SECONDS = 60.0
 """For a supervisor to write that it starts again what has ended."""
@@ -98,7 +99,7 @@ class Sandbox:
         server = f"https://127.0.0.1:{settings['port']}" if settings else None
         if state is None:
             return Status(False, False, {}, server, "It is not up: run `trainyard sandbox up`.")
-        running = self._supervisor_lives(state)
+        running = self._supervises(state.pid)
         if not running:
             for component in state.components.values():
                 component.state, component.pid = ComponentState.GONE, None
@@ -296,12 +297,18 @@ class Sandbox:
             "nothing renews them: take it down (`trainyard sandbox down`), then bring it up anew."
         )
 
-    def _supervisor_lives(self, state: State) -> bool:
+    def _supervises(self, pid: int) -> bool:
+        """Whether the process is a supervisor of this sandbox."""
         try:
-            arguments = Path(f"/proc/{state.pid}/cmdline").read_bytes().split(b"\0")
+            arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except OSError:
             return False
-        return str(self.instance.plan_file).encode() in arguments
+        return {_SUPERVISOR.encode(), str(self.instance.plan_file).encode()} <= set(arguments)
+
+    def _supervisors(self) -> list[int]:
+        """Its supervisors that live, also one whose state file is gone with the folder (`git clean`)."""
+        pids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
+        return [pid for pid in pids if self._supervises(pid)]
 
     def _add(self, progress: Progress, parts: Sequence[str], nodes: int) -> None:
         """Give its nodes the images of more parts, while it runs."""
@@ -335,7 +342,7 @@ class Sandbox:
                 deadline = time.monotonic() + _ANSWER_SECONDS
                 while (
                     State.read(self.instance.state_file) == before
-                    and self._supervisor_lives(before)
+                    and self._supervises(before.pid)
                     and time.monotonic() < deadline
                 ):
                     time.sleep(0.05)
@@ -374,7 +381,7 @@ class Sandbox:
         with progress.step(f"start {' and '.join(members)}"):
             with (self.instance.logs / "supervisor.log").open("ab") as log:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "trainyard_sandbox.supervisor", self.instance.plan_file],
+                    [sys.executable, "-m", _SUPERVISOR, self.instance.plan_file],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -442,12 +449,20 @@ class Sandbox:
 
     def _stop(self) -> None:
         """End all processes of this sandbox, whoever started them; keep its data."""
-        state = State.read(self.instance.state_file)
-        if state and self._supervisor_lives(state):
-            os.kill(state.pid, signal.SIGTERM)
-            deadline = time.monotonic() + 60
-            while self._supervisor_lives(state) and time.monotonic() < deadline:
-                time.sleep(0.05)
+        supervisors = self._supervisors()
+        for pid in supervisors:
+            try:
+                os.kill(pid, signal.SIGTERM)
+            except ProcessLookupError:
+                continue
+            except PermissionError:
+                raise SandboxError(
+                    f"The sandbox {self.instance.name!r} is another user's (process {pid}): run this as that "
+                    "user, or with sudo."
+                ) from None
+        deadline = time.monotonic() + 60
+        while any(map(self._supervises, supervisors)) and time.monotonic() < deadline:
+            time.sleep(0.05)
         if os.geteuid() == 0:
             isolation.kill_cgroup(self.instance.id)
             isolation.remove_cgroup(self.instance.id)

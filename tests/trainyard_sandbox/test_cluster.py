@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -249,7 +250,7 @@ def test_a_killed_supervisor_is_reported_with_the_way_out(sandbox: Sandbox) -> N
 def aged(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, left: timedelta) -> str:
     """Have the sandbox run with certificates that have this time left; what it is to say of them."""
     monkeypatch.setattr(pki, "_LIFETIME", left)
-    monkeypatch.setattr(Sandbox, "_supervisor_lives", lambda *_: True)
+    monkeypatch.setattr(Sandbox, "_supervises", lambda *_: True)
     monkeypatch.setattr(toolchain.Toolchain, "build", lambda *_: None)
     monkeypatch.setattr(Sandbox, "_repair", lambda *_: None)
     end = pki.end_of(pki.Authority(sandbox.instance.pki, "ca").pair.cert)
@@ -338,7 +339,7 @@ def test_a_supervisor_that_does_not_answer_is_not_waited_for_without_end(
 ) -> None:
     monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 0.1)
     deaf = "import signal, time; signal.signal(signal.SIGHUP, signal.SIG_IGN); print(); time.sleep(60)"
-    command = [sys.executable, "-uc", deaf, str(sandbox.instance.plan_file)]
+    command = [sys.executable, "-uc", deaf, "trainyard_sandbox.supervisor", str(sandbox.instance.plan_file)]
     tools: Any = None
     with subprocess.Popen(command, stdout=subprocess.PIPE) as supervisor:
         assert supervisor.stdout
@@ -348,6 +349,41 @@ def test_a_supervisor_that_does_not_answer_is_not_waited_for_without_end(
         with pytest.raises(SandboxError, match=f"^etcd {ended}"):
             sandbox._repair(Progress(), tools, nodes=0)
         supervisor.kill()
+
+
+def test_a_supervisor_is_ended_although_its_folder_is_gone_and_nobody_else_is(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    plan = str(sandbox.instance.plan_file)
+    sleeps = [sys.executable, "-c", "import time; time.sleep(60)"]
+    other = str(Instance("other", sandbox.instance.project).plan_file)
+    arguments = [["trainyard_sandbox.supervisor", plan], ["trainyard_sandbox.supervisor", other], [plan]]
+    processes = [subprocess.Popen([*sleeps, *names]) for names in arguments]
+    try:
+        sandbox.down()
+        ended = [process.poll() for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert ended == [-signal.SIGTERM, None, None]
+
+
+def test_a_sandbox_of_another_user_is_not_said_to_be_down(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(pid: int, number: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "kill", kill)
+    monkeypatch.setattr(Sandbox, "_supervisors", lambda sandbox: [12])
+    with pytest.raises(SandboxError) as refused:
+        sandbox.down()
+    assert str(refused.value) == (
+        "The sandbox 'default' is another user's (process 12): run this as that user, or with sudo."
+    )
 
 
 def test_a_part_is_added_to_a_sandbox_only_once_what_had_ended_runs_again(
