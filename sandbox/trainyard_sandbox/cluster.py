@@ -230,6 +230,7 @@ class Sandbox:
             if not self.status().running:
                 if nodes:
                     preflight.require_isolation()
+                preflight.require_room(self.instance.dir)
                 toolchain, store = build(
                     progress, control_plane_only=not nodes, from_source=from_source, **kind
                 )

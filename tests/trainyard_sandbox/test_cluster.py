@@ -161,17 +161,31 @@ def test_a_cache_in_a_folder_that_nodes_have_for_themselves_is_refused_at_once(
 
 
 @pytest.mark.parametrize(
-    ("free", "needed"), [(3, "6 GiB are needed for images and logs"), (8, "30 GiB are needed to build")]
+    ("full", "free", "sentence"),
+    [
+        ("cache", 5.9, "cache has 5 GiB free, but needs 6 GiB for images and logs: {cache}"),
+        ("cache", 29.9, "cache has 29 GiB free, but needs 30 GiB to build the toolchain: {cache}"),
+        (
+            ".sandbox/default",
+            0.9,
+            ".sandbox/default has 0 GiB free, but needs 1 GiB for etcd and logs: make room, or move the site "
+            "to a larger disk.",
+        ),
+    ],
 )
 def test_without_disk_it_says_how_much_it_needs_and_where(
-    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, needed: str
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, full: str, free: float, sentence: str
 ) -> None:
-    monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path / "cache"))
+    folder = sandbox.instance.project
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setenv(releases.VARIABLE, releases.NONE)
-    monkeypatch.setattr(preflight, "free_bytes", lambda path: free << 30)
-    with pytest.raises(SandboxError, match=rf"has {free} GiB free; {needed}.* TRAINYARD_CACHE"):
+    monkeypatch.setattr(
+        preflight, "free_bytes", lambda path: int((free if path == folder / full else 99) * (1 << 30))
+    )
+    with pytest.raises(SandboxError) as refused:
         sandbox.up(Progress(), nodes=0)
+    way_out = "make room, or point TRAINYARD_CACHE to a larger disk."
+    assert str(refused.value) == f"{folder}/{sentence.format(cache=way_out)}"
     assert not sandbox.instance.dir.parent.exists()
 
 
