@@ -90,10 +90,10 @@ def _link_artifacts(instance: Instance) -> None:
 
     All sandboxes of a site share the link, so it is replaced at once.
     """
-    link, new = instance.dir.parent / "artifacts", instance.dir / "artifacts"
+    new = instance.dir / instance.artifacts.name
     new.unlink(missing_ok=True)
     new.symlink_to(artifacts_dir())
-    new.replace(link)
+    new.replace(instance.artifacts)
 
 
 def _write_commands(instance: Instance, pulumi: Path) -> None:

@@ -37,6 +37,14 @@ def test_a_name_that_is_no_short_dns_label_is_refused(name: str) -> None:
         Instance(name)
 
 
+def test_a_sandbox_is_not_called_as_what_all_sandboxes_share() -> None:
+    with pytest.raises(SandboxError) as refused:
+        Instance("artifacts")
+    assert str(refused.value) == (
+        "--name artifacts: .sandbox/artifacts holds the charts of all sandboxes: choose another name."
+    )
+
+
 def test_two_checkouts_have_different_sandboxes_of_one_name(tmp_path: Path) -> None:
     assert Instance("a", tmp_path / "1").id != Instance("a", tmp_path / "2").id
 

@@ -101,7 +101,7 @@ def test_its_charts_are_those_of_the_cache_that_is_used_now(tmp_path, monkeypatc
     for name in ("old", "new", "new"):
         monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path / name))
         pulumi._link_artifacts(instance)
-        assert (instance.dir.parent / "artifacts").readlink() == tmp_path / name / "artifacts"
+        assert (tmp_path / ".sandbox" / "artifacts").readlink() == tmp_path / name / "artifacts"
     assert list(instance.dir.iterdir()) == []
 
 
