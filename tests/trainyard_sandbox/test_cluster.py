@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from trainyard_sandbox import cluster, pki, preflight, pulumi, releases, toolchain
+from trainyard_cli.commands import sandbox as commands
+from trainyard_sandbox import bundle_writer, cluster, pki, preflight, pulumi, releases, toolchain
 from trainyard_sandbox.cluster import Sandbox, Status
 from trainyard_sandbox.errors import SandboxError
 from trainyard_sandbox.images import Images
@@ -430,3 +432,21 @@ def test_a_plan_reads_back_as_it_was_written(tmp_path: Path) -> None:
     plan = Plan([component], "logs", "state", "group", [space])
     plan.write(tmp_path / "plan.json")
     assert Plan.read(tmp_path / "plan.json") == plan
+
+
+def test_a_shell_can_run_the_lines_that_up_and_bundle_print_whatever_the_folders_are_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "my $work"
+    written = bundle_writer.Written(folder / "bundle", "digest")
+    monkeypatch.setattr(commands, "Instance", lambda name: Instance(name, folder))
+    monkeypatch.setattr(Sandbox, "up", lambda *_, **__: None)
+    monkeypatch.setattr(cluster, "bundled", lambda *_: [])
+    monkeypatch.setattr(bundle_writer, "write", lambda *_, **__: written)
+    values = []
+    for command, variable in (("up", "KUBECONFIG"), ("bundle", "TRAINYARD_BUNDLE")):
+        line = CliRunner().invoke(commands.app, [command]).stdout
+        script = f'{line}printf %s "${variable}"'
+        values.append(subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout)
+    assert values == [f"{folder}/.sandbox/default/kubeconfig", f"{folder}/bundle"]
