@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import shlex
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -201,6 +203,9 @@ _COMPLETE: Final = "_TRAINYARD_COMPLETE"
 _COMPLETION_OPTIONS: Final = ("install_completion", "show_completion")
 """What typer adds to the command."""
 
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+"""What a write says on a full disk."""
+
 
 def main() -> None:
     """Entry point of the command, also as a plugin of kubectl."""
@@ -214,17 +219,27 @@ def main() -> None:
         command.params = [param for param in command.params if param.name not in _COMPLETION_OPTIONS]
     first = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     _add_rules(first)
+    run = partial(command, prog_name=name, complete_var=_COMPLETE)
+    if first == "sandbox" and sys.platform != "linux":  # elsewhere, it cannot even be imported
+        run = _refuse_sandbox
+    try:
+        sys.exit(exit_code(lambda: _written(run)))
+    except BrokenPipeError:
+        sys.exit(on_demand.READER_GONE)
+
+
+def _written(command: Callable[[], int]) -> int:
+    """Run a command, and write all of its output."""
     try:
         try:
-            if first == "sandbox" and sys.platform != "linux":  # elsewhere, it cannot even be imported
-                sys.exit(exit_code(_refuse_sandbox))
-            sys.exit(exit_code(lambda: command(prog_name=name, complete_var=_COMPLETE)))
+            return command()
         finally:
             sys.stdout.flush()
-    except BrokenPipeError:
-        # Python flushes once more at its end, and would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(on_demand.READER_GONE)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError) or error.errno in _FULL:
+            # Python flushes once more at its end, and would complain.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise
 
 
 def _refuse_sandbox() -> int:
@@ -303,7 +318,10 @@ def exit_code(command: Callable[[], int]) -> int:
         return UserError.exit_code
     except OSError as error:
         # Asking whether a file exists raises too, where a folder may not be searched or a name is too long.
-        if isinstance(error, BrokenPipeError) or not isinstance(error.filename, str):
+        is_full, has_name = error.errno in _FULL, isinstance(error.filename, str)
+        if isinstance(error, BrokenPipeError) or not (is_full or has_name):
             raise
-        print(clean(f"{error.filename}: {error.strerror}"), file=sys.stderr)
+        place = f"{error.filename}: " if has_name else ""  # a write does not know the file
+        way_out = ": make room (`df -h` and `quota` show where), then run it again" if is_full else ""
+        print(clean(f"{place}{error.strerror}{way_out}"), file=sys.stderr)
         return UserError.exit_code

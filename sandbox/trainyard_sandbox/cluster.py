@@ -17,6 +17,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from .manifests import BOOTSTRAP, FAKE_NODES
 from .node import CONTAINERD_SOCKET, containerd_name
 from .parts import PARTS, named
 from .paths import Instance, cache_dir
-from .pki import Authority, write_private
+from .pki import Authority, end_of, write_private
 from .progress import Progress
 from .supervisor import ComponentState, State
 from .toolchain import Toolchain, kubernetes_versions, tools
@@ -54,9 +55,12 @@ USUAL_KUBERNETES = next(iter(KUBERNETES))
 NODE_TOOLS = (*CONTROL_PLANE_TOOLS, "coredns", "kube-router", "local-path-provisioner", "pause")
 """Besides those of the parts that it has."""
 
+_SUPERVISOR = f"{__package__}.supervisor"
 _READY_SECONDS = 600.0
 _ANSWER_SECONDS = 60.0
 """For a supervisor to write that it starts again what has ended."""
+_SOON = timedelta(days=30)
+"""How long before its certificates end a sandbox says so."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 """What a user of the sandbox may be called."""
 
@@ -67,7 +71,7 @@ class Status:
 
     Attributes:
         running: Its supervisor lives.
-        healthy: And so do all components.
+        healthy: And so do all components, with certificates that are valid.
         components: What is known of each, by name: `state`, `pid`, `exit_code`, `since`.
         server: URL of the API server, None while there is none.
         problem: One sentence when something is wrong.
@@ -95,21 +99,23 @@ class Sandbox:
         server = f"https://127.0.0.1:{settings['port']}" if settings else None
         if state is None:
             return Status(False, False, {}, server, "It is not up: run `trainyard sandbox up`.")
-        running = self._supervisor_lives(state)
+        running = self._supervises(state.pid)
         if not running:
             for component in state.components.values():
                 component.state, component.pid = ComponentState.GONE, None
         components = {name: vars(component) for name, component in state.components.items()}
         ended = state.those(ComponentState.ENDED)
-        problem = state.error
+        expired = self._expiry()
+        problem = state.error or expired
         if not running:
             problem = problem or "Its supervisor was killed: run `trainyard sandbox up` to repair it."
-        elif ended:
+        elif ended and not expired:
             problem = (
                 f"Ended by themselves: {', '.join(ended)}. Look at `trainyard sandbox logs {ended[0]}`, "
                 "then run `trainyard sandbox up` to start them again."
             )
-        return Status(running, running and not ended, components, server, problem)
+        healthy = running and not ended and not expired
+        return Status(running, healthy, components, server, problem)
 
     def environment(
         self, user: str | None = None, namespace: str = "default", *, site: str | None = None
@@ -214,12 +220,17 @@ class Sandbox:
                 preflight.require_shared(self.instance.dir)
         with locked(self.instance.lock, f"another command on the sandbox {self.instance.name!r}"):
             self._refuse_other_kind(nodes, kubernetes, port)
+            if expired := self._expiry():
+                raise SandboxError(expired)
+            if soon := self._expiry(within=_SOON):
+                progress.console.print(soon, soft_wrap=True)
             had = self.parts
             has = named({*had, *parts})
             kind: dict[str, Any] = {"kubernetes": kubernetes, "parts": has}
             if not self.status().running:
                 if nodes:
                     preflight.require_isolation()
+                preflight.require_room(self.instance.dir)
                 toolchain, store = build(
                     progress, control_plane_only=not nodes, from_source=from_source, **kind
                 )
@@ -277,12 +288,28 @@ class Sandbox:
                 "take it down first (`trainyard sandbox down`), or choose another --name."
             )
 
-    def _supervisor_lives(self, state: State) -> bool:
+    def _expiry(self, within: timedelta = timedelta()) -> str | None:
+        """What to do about its certificates, if they have ended or will within that time."""
+        authority = self.instance.pki / "ca.crt"  # made first, so it ends first
+        if not authority.exists() or (end := end_of(authority)) > datetime.now(UTC) + within:
+            return None
+        return (
+            f"The certificates of the sandbox {self.instance.name!r} are valid until {end:%Y-%m-%d}, and "
+            "nothing renews them: take it down (`trainyard sandbox down`), then bring it up anew."
+        )
+
+    def _supervises(self, pid: int) -> bool:
+        """Whether the process is a supervisor of this sandbox."""
         try:
-            arguments = Path(f"/proc/{state.pid}/cmdline").read_bytes().split(b"\0")
+            arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except OSError:
             return False
-        return str(self.instance.plan_file).encode() in arguments
+        return {_SUPERVISOR.encode(), str(self.instance.plan_file).encode()} <= set(arguments)
+
+    def _supervisors(self) -> list[int]:
+        """Its supervisors that live, also one whose state file is gone with the folder (`git clean`)."""
+        pids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
+        return [pid for pid in pids if self._supervises(pid)]
 
     def _add(self, progress: Progress, parts: Sequence[str], nodes: int) -> None:
         """Give its nodes the images of more parts, while it runs."""
@@ -316,7 +343,7 @@ class Sandbox:
                 deadline = time.monotonic() + _ANSWER_SECONDS
                 while (
                     State.read(self.instance.state_file) == before
-                    and self._supervisor_lives(before)
+                    and self._supervises(before.pid)
                     and time.monotonic() < deadline
                 ):
                     time.sleep(0.05)
@@ -355,7 +382,7 @@ class Sandbox:
         with progress.step(f"start {' and '.join(members)}"):
             with (self.instance.logs / "supervisor.log").open("ab") as log:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "trainyard_sandbox.supervisor", self.instance.plan_file],
+                    [sys.executable, "-m", _SUPERVISOR, self.instance.plan_file],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -423,12 +450,20 @@ class Sandbox:
 
     def _stop(self) -> None:
         """End all processes of this sandbox, whoever started them; keep its data."""
-        state = State.read(self.instance.state_file)
-        if state and self._supervisor_lives(state):
-            os.kill(state.pid, signal.SIGTERM)
-            deadline = time.monotonic() + 60
-            while self._supervisor_lives(state) and time.monotonic() < deadline:
-                time.sleep(0.05)
+        supervisors = self._supervisors()
+        for pid in supervisors:
+            try:
+                os.kill(pid, signal.SIGTERM)
+            except ProcessLookupError:
+                continue
+            except PermissionError:
+                raise SandboxError(
+                    f"The sandbox {self.instance.name!r} is another user's (process {pid}): run this as that "
+                    "user, or with sudo."
+                ) from None
+        deadline = time.monotonic() + 60
+        while any(map(self._supervises, supervisors)) and time.monotonic() < deadline:
+            time.sleep(0.05)
         if os.geteuid() == 0:
             isolation.kill_cgroup(self.instance.id)
             isolation.remove_cgroup(self.instance.id)

@@ -110,13 +110,13 @@ class ControlPlane:
         ]
 
     def _etcd(self, binary: Callable[[str], Path], creds: Credentials) -> Component:
-        client, peer = f"https://127.0.0.1:{self.etcd_port}", f"http://127.0.0.1:{self.etcd_port + 1}"
+        client, peer = (f"https://127.0.0.1:{port}" for port in (self.etcd_port, self.etcd_port + 1))
         flags = {
             "name": "sandbox",
             "data-dir": self.data,
             "listen-client-urls": client,
             "advertise-client-urls": client,
-            # There is no peer, but etcd requires an address for one.
+            # There is no peer, but etcd requires an address for one, and would let anybody in.
             "listen-peer-urls": peer,
             "initial-advertise-peer-urls": peer,
             "initial-cluster": f"sandbox={peer}",
@@ -124,6 +124,10 @@ class ControlPlane:
             "key-file": creds.etcd.key,
             "client-cert-auth": "true",
             "trusted-ca-file": creds.etcd_ca.pair.cert,
+            "peer-cert-file": creds.etcd.cert,
+            "peer-key-file": creds.etcd.key,
+            "peer-client-cert-auth": "true",
+            "peer-trusted-ca-file": creds.etcd_ca.pair.cert,
             "log-level": "warn",
             # A sandbox's data need not outlive a power cut.
             "unsafe-no-fsync": "true",

@@ -18,6 +18,7 @@ TOOLCHAIN = places.shipped("sandbox/toolchain")
 _SANDBOXES = ".sandbox"
 """A site's folder with the state of its sandboxes."""
 _COMMANDS = "bin"
+_ARTIFACTS = "artifacts"
 _NAME = re.compile(r"^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$")
 
 
@@ -38,7 +39,7 @@ class Instance:
     """One sandbox: a name within one site.
 
     Raises:
-        SandboxError: If the name is not a DNS label of at most 20 characters.
+        SandboxError: If the name is not a DNS label of at most 20 characters, or is taken.
     """
 
     name: str = "default"
@@ -51,6 +52,11 @@ class Instance:
                 f"--name {self.name!r}: a sandbox's name has at most 20 of a-z, 0-9 and '-', "
                 "starts with a letter and ends with a letter or digit."
             )
+        if self.name == _ARTIFACTS:
+            raise SandboxError(
+                f"--name {self.name}: {_SANDBOXES}/{self.name} holds the charts of all sandboxes: "
+                "choose another name."
+            )
 
     @property
     def id(self) -> str:
@@ -62,6 +68,11 @@ class Instance:
     def dir(self) -> Path:
         """All of this sandbox's state; `down` removes it."""
         return self.project / _SANDBOXES / self.name
+
+    @property
+    def artifacts(self) -> Path:
+        """The link to the charts and CRDs in the cache, as stacks/Pulumi.sandbox.yaml names it."""
+        return self.project / _SANDBOXES / _ARTIFACTS
 
     @property
     def commands(self) -> Path:

@@ -20,7 +20,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from trainyard_api import certificates
 
-_LIFETIME = timedelta(days=365)
+_LIFETIME = timedelta(days=3650)
+"""Longer than anybody keeps a sandbox: nothing renews them."""
 _SKEW = timedelta(minutes=5)
 
 
@@ -116,6 +117,11 @@ def signing_key(folder: Path, name: str) -> KeyPair:
         )
         write_private(pair.key, certificates.key_pem(key))
     return pair
+
+
+def end_of(cert: Path) -> datetime:
+    """When a certificate ends."""
+    return x509.load_pem_x509_certificate(cert.read_bytes()).not_valid_after_utc
 
 
 def write_private(path: Path, content: bytes) -> None:

@@ -21,8 +21,6 @@ from .paths import cache_dir
 from .progress import Progress
 
 _GIB = 1 << 30
-_BYTES = 6 * _GIB
-_BYTES_TO_COMPILE = 30 * _GIB
 _NO_APT = 2
 """The exit code of `install-packages` where somebody has to install them."""
 
@@ -70,13 +68,20 @@ def require_shared(state: Path) -> None:
 
 def require_disk(*, compiles: bool) -> None:
     """The cache needs room: much more of it where a part of the toolchain is compiled."""
-    needed = _BYTES_TO_COMPILE if compiles else _BYTES
-    free = free_bytes(cache_dir())
+    needed, purpose = (30, "to build the toolchain") if compiles else (6, "for images and logs")
+    _require_free(cache_dir(), needed, purpose, "point TRAINYARD_CACHE to a larger disk")
+
+
+def require_room(state: Path) -> None:
+    """And so does what a sandbox writes while it runs."""
+    _require_free(state, 1, "for etcd and logs", "move the site to a larger disk")
+
+
+def _require_free(folder: Path, needed: int, purpose: str, way_out: str) -> None:
+    free = free_bytes(folder) // _GIB  # rounded down, or it could read as enough
     if free < needed:
-        purpose = "to build the toolchain" if compiles else "for images and logs"
         raise SandboxError(
-            f"{cache_dir()} has {free / _GIB:.0f} GiB free; {needed / _GIB:.0f} GiB are needed {purpose}: "
-            "make room, or point TRAINYARD_CACHE to a larger disk."
+            f"{folder} has {free} GiB free, but needs {needed} GiB {purpose}: make room, or {way_out}."
         )
 
 

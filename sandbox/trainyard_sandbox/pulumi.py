@@ -29,6 +29,7 @@ from .pki import write_private
 from .toolchain import Toolchain, artifacts_dir
 
 STACK = "sandbox"
+_FILE = f"stacks/Pulumi.{STACK}.yaml"
 _INSTALLED: Final[Mapping[str, Sequence[tuple[str, ...]]]] = {
     "volcano": [("volcano", "enabled")],
     "coscheduling": [("coscheduling", "enabled")],
@@ -81,6 +82,7 @@ def prepare(instance: Instance, toolchain: Toolchain, kubernetes: str, parts: Co
     passphrase = instance.dir / "pulumi" / "passphrase"
     if not passphrase.exists():
         write_private(passphrase, secrets.token_urlsafe(32).encode())
+    if not _state(instance, STACK).exists():  # an `up` may have ended between the two
         _create_stack(instance, toolchain, environment(instance, kubernetes, parts))
 
 
@@ -89,10 +91,10 @@ def _link_artifacts(instance: Instance) -> None:
 
     All sandboxes of a site share the link, so it is replaced at once.
     """
-    link, new = instance.dir.parent / "artifacts", instance.dir / "artifacts"
+    new = instance.dir / instance.artifacts.name
     new.unlink(missing_ok=True)
     new.symlink_to(artifacts_dir())
-    new.replace(link)
+    new.replace(instance.artifacts)
 
 
 def _write_commands(instance: Instance, pulumi: Path) -> None:
@@ -163,9 +165,8 @@ def _stack_file(instance: Instance, kubernetes: str, parts: Collection[str]) -> 
 
 def _own_file(instance: Instance) -> Path:
     """The file of the sandbox's stack: the site's, or if the site has none, the one that is shipped."""
-    name = f"stacks/Pulumi.{STACK}.yaml"
-    own = instance.project / name
-    return own if own.exists() else places.shipped(name)
+    own = instance.project / _FILE
+    return own if own.exists() else places.shipped(_FILE)
 
 
 @contextmanager
@@ -193,8 +194,9 @@ def _site_file(instance: Instance, site: str, kubernetes: str, parts: Collection
             f"--name {site}."
         )
     own_file = _own_file(instance)
+    shipped = stack_yaml.load(places.shipped(_FILE).read_text())
     with _reading(own_file):
-        own = stack_yaml.load(own_file.read_text())
+        own = site_stack.completed(stack_yaml.load(own_file.read_text()), shipped)
     with _reading(source):
         value, notes = site_stack.adapted(stack_yaml.load(source.read_text()), own, kubernetes, parts)
     copy = instance.dir / "pulumi" / "sites" / source.name

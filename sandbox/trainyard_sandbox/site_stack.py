@@ -23,6 +23,17 @@ _REGISTRIES: Final = ("docker.io", "ghcr.io", "nvcr.io", "registry.k8s.io")
 _IMAGE: Final = ("image", "imagePullPolicy")
 
 
+def completed(own: Mapping[str, Any], shipped: Mapping[str, Any]) -> dict[str, Any]:
+    """The document of a site's own stack for the sandbox, with the shipped one's values where it has none.
+
+    A stack needs few of the values with which `adapted` replaces a site's.
+    """
+    given = {key: value for key, value in own["config"][SETTINGS].items() if value is not None}
+    theirs = shipped["config"][SETTINGS]
+    both = {key: {**theirs[key], **given[key]} for key in (*_CONTROLLERS, "runtimes") if key in given}
+    return {"config": {SETTINGS: {**theirs, **given, **both}}}
+
+
 def adapted(
     site: Mapping[str, Any], sandbox: Mapping[str, Any], kubernetes: str, parts: Collection[str]
 ) -> tuple[dict[str, Any], list[str]]:
@@ -30,7 +41,7 @@ def adapted(
 
     Args:
         site: The document as the site has it.
-        sandbox: That of the sandbox's own stack.
+        sandbox: That of the sandbox's own stack, `completed` if the site has written it.
         kubernetes: The sandbox's version.
         parts: What the sandbox has beside the usual.
     """

@@ -215,9 +215,10 @@ class Toolchain:
             raise SandboxError(f"{name} is not built yet: run `trainyard sandbox build`.") from None
 
     def folders(self) -> list[Path]:
-        """The folders to put on PATH, so that every binary is found by name."""
+        """The folders of the cache to put before PATH, so that every binary is found by name."""
         taken = [self._found[owner].get(name) for name, owner in self._owners.items()]
-        return sorted({path.parent for path in taken if path is not None})
+        # Those on PATH already are left in their place: beside them is the machine's Python.
+        return sorted({path.parent for path in taken if path and path.is_relative_to(cache_dir())})
 
     def missing(self) -> list[Tool]:
         """Tools with a binary or an artifact that is not there yet."""

@@ -51,6 +51,22 @@ def test_a_file_that_cannot_be_used_is_one_line_with_its_path_and_the_reason() -
 
 
 @pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded", "/data/x"), "/data/x: Disk quota exceeded"),
+    ],
+    ids=["a write, which knows no file", "a quota"],
+)
+def test_a_full_disk_is_one_line_with_the_way_out(error: OSError, sentence: str) -> None:
+    def command() -> int:
+        raise error
+
+    way_out = "make room (`df -h` and `quota` show where), then run it again"
+    assert answered(command) == (2, "", f"{sentence}: {way_out}\n")
+
+
+@pytest.mark.parametrize(
     "error",
     [
         ZeroDivisionError(),

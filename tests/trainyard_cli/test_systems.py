@@ -1,5 +1,6 @@
 """What only Linux has, the command does without, or it says so."""
 
+import os
 import subprocess
 import sys
 
@@ -40,4 +41,22 @@ def test_a_module_that_only_unix_has_is_not_called_a_package_to_install() -> Non
         2,
         "",
         "This command needs Linux or macOS: Python has no termios here. On Windows, use WSL\n",
+    )
+
+
+@pytest.mark.parametrize("buffered", [{}, {"PYTHONUNBUFFERED": "1"}], ids=["at its end", "at once"])
+def test_an_output_on_a_full_disk_is_said_in_one_line(buffered: dict[str, str]) -> None:
+    script = "import sys; sys.argv = ['trainyard', '--version']; from trainyard_cli import main; main.main()"
+    with open("/dev/full", "w") as full:
+        answer = subprocess.run(
+            [sys.executable, "-c", script],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={"PATH": os.environ["PATH"], **buffered},
+            check=False,
+        )
+    assert (answer.returncode, answer.stderr) == (
+        2,
+        "No space left on device: make room (`df -h` and `quota` show where), then run it again\n",
     )

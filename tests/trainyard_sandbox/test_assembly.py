@@ -5,6 +5,7 @@ import pytest
 
 from trainyard_sandbox import assembly
 from trainyard_sandbox.assembly import free_port
+from trainyard_sandbox.control_plane import ControlPlane, Credentials
 from trainyard_sandbox.errors import SandboxError
 
 
@@ -28,3 +29,21 @@ def test_no_free_port_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.raises(SandboxError, match=f"^No port of 127.0.0.1 is free between {port} and {port + 1}: "),
     ):
         free_port()
+
+
+@pytest.mark.parametrize("whom", ["", "peer-"], ids=["clients", "peers"])
+def test_etcd_answers_nobody_without_a_certificate_of_its_authority(tmp_path: Path, whom: str) -> None:
+    control_plane = ControlPlane(
+        "127.0.0.1", 1, 2379, tmp_path, tmp_path, tmp_path / "audit", with_node=False
+    )
+    etcd, *_ = control_plane.components(Path, Credentials.make(tmp_path, "127.0.0.1"))
+    flags = dict(word.removeprefix("--").split("=", 1) for word in etcd.argv[1:])
+    urls = "listen-peer-urls" if whom else "listen-client-urls"
+    names = (urls, f"{whom}cert-file", f"{whom}key-file", f"{whom}client-cert-auth", f"{whom}trusted-ca-file")
+    assert [flags.get(name) for name in names] == [
+        f"https://127.0.0.1:{2380 if whom else 2379}",
+        f"{tmp_path}/etcd.crt",
+        f"{tmp_path}/etcd.key",
+        "true",
+        f"{tmp_path}/etcd-ca.crt",
+    ]

@@ -2,17 +2,21 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from trainyard_sandbox import cluster, preflight, pulumi, releases, toolchain
+from trainyard_cli.commands import sandbox as commands
+from trainyard_sandbox import bundle_writer, cluster, pki, preflight, pulumi, releases, toolchain
 from trainyard_sandbox.cluster import Sandbox, Status
 from trainyard_sandbox.errors import SandboxError
 from trainyard_sandbox.images import Images
@@ -33,6 +37,14 @@ def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
 def test_a_name_that_is_no_short_dns_label_is_refused(name: str) -> None:
     with pytest.raises(SandboxError, match="a sandbox's name has at most 20 of a-z, 0-9 and '-'"):
         Instance(name)
+
+
+def test_a_sandbox_is_not_called_as_what_all_sandboxes_share() -> None:
+    with pytest.raises(SandboxError) as refused:
+        Instance("artifacts")
+    assert str(refused.value) == (
+        "--name artifacts: .sandbox/artifacts holds the charts of all sandboxes: choose another name."
+    )
 
 
 def test_two_checkouts_have_different_sandboxes_of_one_name(tmp_path: Path) -> None:
@@ -159,17 +171,31 @@ def test_a_cache_in_a_folder_that_nodes_have_for_themselves_is_refused_at_once(
 
 
 @pytest.mark.parametrize(
-    ("free", "needed"), [(3, "6 GiB are needed for images and logs"), (8, "30 GiB are needed to build")]
+    ("full", "free", "sentence"),
+    [
+        ("cache", 5.9, "cache has 5 GiB free, but needs 6 GiB for images and logs: {cache}"),
+        ("cache", 29.9, "cache has 29 GiB free, but needs 30 GiB to build the toolchain: {cache}"),
+        (
+            ".sandbox/default",
+            0.9,
+            ".sandbox/default has 0 GiB free, but needs 1 GiB for etcd and logs: make room, or move the site "
+            "to a larger disk.",
+        ),
+    ],
 )
 def test_without_disk_it_says_how_much_it_needs_and_where(
-    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, needed: str
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, full: str, free: float, sentence: str
 ) -> None:
-    monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path / "cache"))
+    folder = sandbox.instance.project
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setenv(releases.VARIABLE, releases.NONE)
-    monkeypatch.setattr(preflight, "free_bytes", lambda path: free << 30)
-    with pytest.raises(SandboxError, match=rf"has {free} GiB free; {needed}.* TRAINYARD_CACHE"):
+    monkeypatch.setattr(
+        preflight, "free_bytes", lambda path: int((free if path == folder / full else 99) * (1 << 30))
+    )
+    with pytest.raises(SandboxError) as refused:
         sandbox.up(Progress(), nodes=0)
+    way_out = "make room, or point TRAINYARD_CACHE to a larger disk."
+    assert str(refused.value) == f"{folder}/{sentence.format(cache=way_out)}"
     assert not sandbox.instance.dir.parent.exists()
 
 
@@ -216,6 +242,26 @@ def test_a_sandbox_that_is_not_up_says_so(sandbox: Sandbox) -> None:
         sandbox.log_file("kubelet")
 
 
+def test_exec_finds_the_pinned_programs_and_this_python_before_those_of_the_machine(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox.instance.dir.mkdir(parents=True)
+    (sandbox.instance.dir / "settings.json").write_text(json.dumps({"port": 1, "nodes": 0, "parts": []}))
+    machine = tmp_path / "machine"
+    machine.mkdir()
+    for name, prints in {"etcd": "etcd Version: 3.6.6", "kwok": "another", "python": "Python 3"}.items():
+        (machine / name).write_text(f"#!/bin/sh\necho '{prints}'\n")
+        (machine / name).chmod(0o755)
+    cached = cache_dir() / "bin" / "kwok" / toolchain.tools()["kwok"].key()
+    cached.mkdir(parents=True)
+    (cached / "kwok").touch(0o755)
+    monkeypatch.setenv("PATH", str(machine))
+    monkeypatch.setattr(Sandbox, "status", lambda sandbox: Status(True, True, {}, None, None))
+    assert sandbox.environment()["PATH"].split(os.pathsep) == [
+        str(folder) for folder in (sandbox.instance.commands, cached, Path(sys.prefix, "bin"), machine)
+    ]
+
+
 def test_a_killed_supervisor_is_reported_with_the_way_out(sandbox: Sandbox) -> None:
     sandbox.instance.dir.mkdir(parents=True)
     (sandbox.instance.dir / "settings.json").write_text(json.dumps({"port": 1, "nodes": 1}))
@@ -223,6 +269,46 @@ def test_a_killed_supervisor_is_reported_with_the_way_out(sandbox: Sandbox) -> N
     status = sandbox.status()
     assert (status.running, status.components["etcd"]["state"]) == (False, "gone")
     assert status.problem == "Its supervisor was killed: run `trainyard sandbox up` to repair it."
+
+
+def aged(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, left: timedelta) -> str:
+    """Have the sandbox run with certificates that have this time left; what it is to say of them."""
+    monkeypatch.setattr(pki, "_LIFETIME", left)
+    monkeypatch.setattr(Sandbox, "_supervises", lambda *_: True)
+    monkeypatch.setattr(toolchain.Toolchain, "build", lambda *_: None)
+    monkeypatch.setattr(Sandbox, "_repair", lambda *_: None)
+    end = pki.end_of(pki.Authority(sandbox.instance.pki, "ca").pair.cert)
+    settings = {"port": 1, "nodes": 0, "parts": []}
+    (sandbox.instance.dir / "settings.json").write_text(json.dumps(settings))
+    State(1, {}).write(sandbox.instance.state_file)
+    return (
+        f"The certificates of the sandbox 'default' are valid until {end:%Y-%m-%d}, and nothing renews "
+        "them: take it down (`trainyard sandbox down`), then bring it up anew."
+    )
+
+
+def test_a_sandbox_whose_certificates_have_ended_is_not_healthy_and_is_not_repaired(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sentence = aged(sandbox, monkeypatch, timedelta(seconds=-1))
+    assert sandbox.status() == Status(True, False, {}, "https://127.0.0.1:1", sentence)
+    with pytest.raises(SandboxError) as refused:
+        sandbox.up(Progress())
+    assert str(refused.value) == sentence
+
+
+@pytest.mark.parametrize(("days", "is_told"), [(29, True), (31, False)])
+def test_a_sandbox_whose_certificates_end_within_a_month_is_repaired_and_says_so(
+    sandbox: Sandbox,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    days: int,
+    is_told: bool,
+) -> None:
+    sentence = aged(sandbox, monkeypatch, timedelta(days=days))
+    assert sandbox.status() == Status(True, True, {}, "https://127.0.0.1:1", None)
+    sandbox.up(Progress())
+    assert capsys.readouterr().err.strip() == (sentence if is_told else "")
 
 
 def test_a_log_that_is_not_there_names_those_that_are(sandbox: Sandbox) -> None:
@@ -277,7 +363,7 @@ def test_a_supervisor_that_does_not_answer_is_not_waited_for_without_end(
 ) -> None:
     monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 0.1)
     deaf = "import signal, time; signal.signal(signal.SIGHUP, signal.SIG_IGN); print(); time.sleep(60)"
-    command = [sys.executable, "-uc", deaf, str(sandbox.instance.plan_file)]
+    command = [sys.executable, "-uc", deaf, "trainyard_sandbox.supervisor", str(sandbox.instance.plan_file)]
     tools: Any = None
     with subprocess.Popen(command, stdout=subprocess.PIPE) as supervisor:
         assert supervisor.stdout
@@ -287,6 +373,41 @@ def test_a_supervisor_that_does_not_answer_is_not_waited_for_without_end(
         with pytest.raises(SandboxError, match=f"^etcd {ended}"):
             sandbox._repair(Progress(), tools, nodes=0)
         supervisor.kill()
+
+
+def test_a_supervisor_is_ended_although_its_folder_is_gone_and_nobody_else_is(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    plan = str(sandbox.instance.plan_file)
+    sleeps = [sys.executable, "-c", "import time; time.sleep(60)"]
+    other = str(Instance("other", sandbox.instance.project).plan_file)
+    arguments = [["trainyard_sandbox.supervisor", plan], ["trainyard_sandbox.supervisor", other], [plan]]
+    processes = [subprocess.Popen([*sleeps, *names]) for names in arguments]
+    try:
+        sandbox.down()
+        ended = [process.poll() for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert ended == [-signal.SIGTERM, None, None]
+
+
+def test_a_sandbox_of_another_user_is_not_said_to_be_down(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(pid: int, number: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "kill", kill)
+    monkeypatch.setattr(Sandbox, "_supervisors", lambda sandbox: [12])
+    with pytest.raises(SandboxError) as refused:
+        sandbox.down()
+    assert str(refused.value) == (
+        "The sandbox 'default' is another user's (process 12): run this as that user, or with sudo."
+    )
 
 
 def test_a_part_is_added_to_a_sandbox_only_once_what_had_ended_runs_again(
@@ -311,3 +432,21 @@ def test_a_plan_reads_back_as_it_was_written(tmp_path: Path) -> None:
     plan = Plan([component], "logs", "state", "group", [space])
     plan.write(tmp_path / "plan.json")
     assert Plan.read(tmp_path / "plan.json") == plan
+
+
+def test_a_shell_can_run_the_lines_that_up_and_bundle_print_whatever_the_folders_are_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "my $work"
+    written = bundle_writer.Written(folder / "bundle", "digest")
+    monkeypatch.setattr(commands, "Instance", lambda name: Instance(name, folder))
+    monkeypatch.setattr(Sandbox, "up", lambda *_, **__: None)
+    monkeypatch.setattr(cluster, "bundled", lambda *_: [])
+    monkeypatch.setattr(bundle_writer, "write", lambda *_, **__: written)
+    values = []
+    for command, variable in (("up", "KUBECONFIG"), ("bundle", "TRAINYARD_BUNDLE")):
+        line = CliRunner().invoke(commands.app, [command]).stdout
+        script = f'{line}printf %s "${variable}"'
+        values.append(subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout)
+    assert values == [f"{folder}/.sandbox/default/kubeconfig", f"{folder}/bundle"]

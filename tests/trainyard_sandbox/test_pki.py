@@ -1,6 +1,7 @@
 """Certificates: who is who, and that keys are private."""
 
 import stat
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import yaml
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from trainyard_sandbox.pki import Authority, write_private
+from trainyard_sandbox.pki import Authority, end_of, write_private
 
 
 def read(path: Path) -> x509.Certificate:
@@ -54,6 +55,12 @@ def test_a_certificate_of_one_authority_is_not_of_the_other(tmp_path: Path) -> N
 def test_what_was_issued_is_kept(tmp_path: Path) -> None:
     first = Authority(tmp_path, "ca").issue("admin", "admin").cert.read_bytes()
     assert Authority(tmp_path, "ca").issue("admin", "admin").cert.read_bytes() == first
+
+
+def test_certificates_are_valid_for_ten_years(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "ca")
+    for pair in (authority.pair, authority.issue("admin", "admin")):
+        assert (end_of(pair.cert) - datetime.now(UTC)).days in (3649, 3650)
 
 
 def test_keys_and_kubeconfigs_are_readable_by_their_owner_alone(tmp_path: Path) -> None:

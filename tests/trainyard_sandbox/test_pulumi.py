@@ -48,28 +48,51 @@ def test_a_stack_file_that_cannot_be_read_is_named_with_the_way_out(tmp_path, te
     assert str(refused.value) == f"{file} cannot be read ({error}): trainyard verify says what is wrong."
 
 
-def test_its_stack_is_created_with_its_own_passphrase_whatever_another_stack_needs(
-    tmp_path, monkeypatch
-) -> None:
+@pytest.fixture
+def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Instance:
+    """A sandbox that nothing is made for yet."""
     monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "of another stack")
     instance = Instance("a", tmp_path)
     instance.dir.mkdir(parents=True)
     (tmp_path / "Pulumi.yaml").write_text("name: trainyard\n")
-    engine = tmp_path / "pulumi"
-    engine.write_text(f"#!/bin/sh\nenv > {tmp_path}/environment\n")
+    return instance
+
+
+def tools(instance: Instance, *lines: str) -> Any:
+    """A toolchain whose Pulumi does this."""
+    engine = instance.project / "engine"
+    engine.write_text("\n".join(["#!/bin/sh", *lines, ""]))
     engine.chmod(0o755)
 
     class Tools:
         def binary(self, name: str) -> Path:
             return engine
 
-    tools: Any = Tools()
-    pulumi.prepare(instance, tools, "1.35", PARTS)
+    return Tools()
+
+
+def test_its_stack_is_created_with_its_own_passphrase_whatever_another_stack_needs(
+    instance: Instance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "of another stack")
+    pulumi.prepare(instance, tools(instance, f"env > {tmp_path}/environment"), "1.35", PARTS)
     lines = (tmp_path / "environment").read_text().splitlines()
     assert [line for line in lines if line.startswith("PULUMI_CONFIG_PASSPHRASE")] == [
         f"PULUMI_CONFIG_PASSPHRASE_FILE={instance.dir}/pulumi/passphrase"
     ]
+
+
+def test_a_stack_whose_creation_was_interrupted_is_created_the_next_time_and_then_kept(
+    instance: Instance,
+) -> None:
+    passphrase, state = instance.dir / "pulumi" / "passphrase", pulumi._state(instance, pulumi.STACK)
+    with pytest.raises(SandboxError, match="Could not create the Pulumi stack 'sandbox'"):
+        pulumi.prepare(instance, tools(instance, "exit 1"), "1.35", PARTS)
+    first = passphrase.read_text()
+    create = (f"mkdir -p {state.parent}", f"echo created >> {state}")
+    for _ in range(2):
+        pulumi.prepare(instance, tools(instance, *create), "1.35", PARTS)
+        assert (passphrase.read_text(), state.read_text()) == (first, "created\n")
 
 
 def test_its_charts_are_those_of_the_cache_that_is_used_now(tmp_path, monkeypatch) -> None:
@@ -78,7 +101,7 @@ def test_its_charts_are_those_of_the_cache_that_is_used_now(tmp_path, monkeypatc
     for name in ("old", "new", "new"):
         monkeypatch.setenv("TRAINYARD_CACHE", str(tmp_path / name))
         pulumi._link_artifacts(instance)
-        assert (instance.dir.parent / "artifacts").readlink() == tmp_path / name / "artifacts"
+        assert (tmp_path / ".sandbox" / "artifacts").readlink() == tmp_path / name / "artifacts"
     assert list(instance.dir.iterdir()) == []
 
 

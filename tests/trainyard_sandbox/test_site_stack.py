@@ -97,6 +97,32 @@ def test_pulumi_reads_a_copy_and_its_salt_is_kept(site: Path, capsys: pytest.Cap
     assert yaml.safe_load(file.read_text()) == {"encryptionsalt": "v1:abc", **value}
 
 
+def test_what_the_sites_own_stack_of_the_sandbox_lacks_is_as_in_the_shipped_one(site: Path) -> None:
+    tried = document("onprem")
+    tried["config"]["trainyard:platform"] |= {
+        "storage": {"scratch": {"className": "fast"}},
+        "kueue": {"enabled": True},
+        "dataCache": {"enabled": True},
+    }
+    (site / "stacks" / "Pulumi.onprem.yaml").write_text(yaml.safe_dump(tried))
+    runtime = {"image": "registry.example.com/ours:1"}
+    own = {
+        "cluster": {"version": "1.35"},
+        "kueue": {"enabled": True},
+        "storage": None,
+        "runtimes": {"ours": runtime},
+    }
+    (site / "stacks" / "Pulumi.sandbox.yaml").write_text(
+        yaml.safe_dump({"config": {"trainyard:platform": own}})
+    )
+    instance = Instance("prod", site)
+    (instance.dir / "pulumi").mkdir(parents=True)
+    file = Path(pulumi.environment(instance, "1.35", PARTS, "onprem")["PULUMI_OPTION_CONFIG_FILE"])
+    value, _ = site_stack.adapted(tried, SANDBOX, "1.35", PARTS)
+    value["config"]["trainyard:platform"]["runtimes"]["ours"] = runtime
+    assert yaml.safe_load(file.read_text()) == value
+
+
 def test_a_stack_that_is_not_there_and_a_sandbox_that_has_another_are_refused(site: Path) -> None:
     instance = Instance("default", site)
     for name in ("prod", "../../stacks/Pulumi.onprem", "x/../../stacks/Pulumi.onprem"):

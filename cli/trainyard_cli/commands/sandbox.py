@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -115,7 +116,7 @@ def up(
             from_source=from_source,
         )
     flag = "" if name == "default" else f" --name {name}"
-    print(f"export KUBECONFIG={sandbox.instance.kubeconfig}")
+    print(f"export KUBECONFIG={shlex.quote(str(sandbox.instance.kubeconfig))}")
     print(
         f"The sandbox {name!r} is up. Use it with the line above, or with "
         f"`trainyard sandbox exec{flag} -- kubectl get nodes`; end it with `trainyard sandbox down{flag}`.",
@@ -171,7 +172,7 @@ def bundle(
     with Progress() as progress:
         paths = cluster.bundled(progress, with_parts or ())
         written = bundle_writer.write(paths, output, progress, archive=archive)
-    print(f"export {VARIABLE}={written.path.resolve()}")
+    print(f"export {VARIABLE}={shlex.quote(str(written.path.resolve()))}")
     if not archive:
         print(
             f"From a web server: {VARIABLE}=https://.../{written.path.name}#sha256={written.digest}",
