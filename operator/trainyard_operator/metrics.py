@@ -46,7 +46,7 @@ class Metrics:
         self.admissions = Counter(
             "trainyard_admission_requests_total",
             "Webhook requests by webhook and outcome "
-            "(allowed, denied, malformed, overloaded, timeout, failed)",
+            "(allowed, denied, malformed, unavailable, overloaded, timeout, failed)",
             ["webhook", "outcome"],
             registry=self.registry,
         )
