@@ -117,14 +117,21 @@ def ranks(
 
 
 def total(of: Sequence[Rank]) -> dict[Kind, Amount]:
-    """The sums; one is None if a part of it is not known."""
+    """The sums; one is None if a part of it is not known, or nobody requests any."""
     return {
         kind: Amount(
-            _sum(rank.amounts.get(kind, Amount()).requested for rank in of),
+            _sum(_requested(rank, kind) for rank in of) or None,
             _sum(rank.amounts.get(kind, Amount()).used for rank in of),
         )
         for kind in Kind
     }
+
+
+def _requested(rank: Rank, kind: Kind) -> float | None:
+    """The requested amount; a rank that requests something, but no GPUs, requests 0 of them."""
+    requested = rank.amounts.get(kind, Amount()).requested
+    is_known = any(amount.requested is not None for amount in rank.amounts.values())
+    return 0.0 if requested is None and is_known and kind is Kind.GPUS else requested
 
 
 def advice(of: Sequence[Rank]) -> list[str]:

@@ -46,7 +46,7 @@ class Metrics:
         self.admissions = Counter(
             "trainyard_admission_requests_total",
             "Webhook requests by webhook and outcome "
-            "(allowed, denied, malformed, overloaded, timeout, failed)",
+            "(allowed, denied, malformed, unavailable, overloaded, timeout, failed)",
             ["webhook", "outcome"],
             registry=self.registry,
         )
@@ -71,8 +71,9 @@ class Metrics:
         )
         self.trainjob_seconds = Histogram(
             "trainyard_trainjob_seconds",
-            "Seconds from the creation of a TrainJob to a milestone: the JobSet exists (jobset), a Job of "
-            "the JobSet is ready or has ended (running), or the TrainJob has ended (complete, failed)",
+            "Seconds from the creation of a TrainJob to a milestone: its first JobSet exists, if the "
+            "TrainJob was not blocked (jobset), a Job of the JobSet is ready or has ended (running), or "
+            "the TrainJob has ended (complete, failed)",
             ["until"],
             buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400, 43200, 86400, 604800),
             registry=self.registry,

@@ -124,6 +124,13 @@ def test_the_total_is_known_where_every_part_is() -> None:
     assert seff.total([])[Kind.CPU] == Amount(None, None)
 
 
+def test_ranks_without_gpus_add_none_to_those_of_the_others() -> None:
+    chief, unknown = pod(job="chief", limits={}), pod(job="other", limits={}, requests={"cpu": "lots"})
+    assert seff.total(ranks(chief, pod()))[Kind.GPUS] == Amount(8, None)
+    assert seff.total(ranks(chief))[Kind.GPUS] == Amount(None, None)
+    assert seff.total(ranks(chief, pod(), unknown))[Kind.GPUS] == Amount(None, None)
+
+
 @pytest.mark.parametrize(
     "strange",
     [

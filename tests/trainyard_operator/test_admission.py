@@ -172,6 +172,16 @@ def test_warnings_come_along() -> None:
     run(test)
 
 
+def outcomes(hooks: Webhooks) -> dict[str, float]:
+    """How many requests have had which outcome."""
+    return {
+        sample.labels["outcome"]: sample.value
+        for metric in hooks.metrics.registry.collect()
+        for sample in metric.samples
+        if sample.name == "trainyard_admission_requests_total"
+    }
+
+
 def test_an_api_server_that_does_not_answer_is_a_503_that_says_so() -> None:
     async def test() -> None:
         api = FakeApi()
@@ -180,6 +190,7 @@ def test_an_api_server_that_does_not_answer_is_a_503_that_says_so() -> None:
             code, message = denial(await hooks.ask(TRAINJOB, objects.trainjob()))
             assert code == 503
             assert "etcd is away" in message
+            assert outcomes(hooks) == {"unavailable": 1}
 
     run(test)
 
@@ -960,6 +971,7 @@ def test_who_asks_again_and_again_for_a_missing_runtime_is_told_to_wait() -> Non
                 code, message = denial(await hooks.ask(TRAINJOB, objects.trainjob(runtimeRef=guess)))
                 assert (code, "try again" in message) == (503, True), "nobody looked: it may be there by now"
             assert len(api.requests) == admission.LOOKS_FOR_ONE_BURST
+            assert outcomes(hooks) == {"denied": 2 * admission.LOOKS_FOR_ONE_BURST}
 
     run(test)
 

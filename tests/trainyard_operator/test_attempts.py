@@ -74,8 +74,51 @@ def test_of_each_attempt_the_pod_that_failed_first_is_kept(ends: list[PodEnd], f
 def test_times_near_the_end_of_all_years_can_be_compared() -> None:
     last = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
     told, lost = end(0, 2, exit_code=143), replace(end(1, 2, lost_others=True), at=last)
-    assert attempts.is_before(told, lost)
-    assert not attempts.is_before(lost, told)
+    assert attempts.is_before(lost, told)
+    assert not attempts.is_before(told, lost)
+
+
+MINUTE = 60
+HOUR = 60 * MINUTE
+
+
+@pytest.mark.parametrize(
+    ("later", "first"),
+    [
+        (end(1, 10 * HOUR, exit_code=42), 1),
+        (end(1, 9 * MINUTE, exit_code=42), 0),
+        (end(1, 10 * HOUR, lost_others=True), 1),
+        (end(1, 30 * MINUTE, lost_others=True), 0),
+        (end(1, 10 * HOUR, exit_code=143), 0),
+        (end(1, 10 * HOUR, exit_code=0, reason="Deleted", container=""), 0),
+    ],
+    ids=[
+        "the job had continued",
+        "it is a consequence",
+        "it lost others hours later",
+        "it had waited for the first",
+        "it was told to end",
+        "it was deleted",
+    ],
+)
+def test_a_failure_after_which_the_job_had_continued_is_not_the_cause_of_a_later_one(
+    later: PodEnd, first: int
+) -> None:
+    ends = [end(0, MINUTE, reason="Evicted"), later]
+    for seen in (ends, ends[::-1]):
+        noted: tuple[Any, ...] = ()
+        for one_more in seen:
+            noted = attempts.with_ends(noted, [one_more])
+        assert [attempt["index"] for attempt in noted] == [first]
+
+
+def test_what_fails_after_the_job_had_continued_is_an_event_of_its_own() -> None:
+    [evicted] = attempts.with_ends((), [end(0, MINUTE, reason="Evicted")])
+    known = attempts.with_ends([evicted], [end(1, 10 * HOUR)])
+    assert attempts.notes({attempts.told(evicted)}, known) == (
+        EventNote("Warning", "AttemptFailed", f"Attempt 1: {attempts.sentence(known[0])}"),
+    )
+    assert attempts.notes({attempts.told(evicted), attempts.told(known[0])}, known) == ()
 
 
 def test_an_attempt_is_kept_whole() -> None:
@@ -150,7 +193,7 @@ def test_the_condition_failed_has_upstreams_words_first_and_the_last_attempt_beh
 
 def test_each_attempt_is_an_event_once() -> None:
     known = attempts.with_ends((), [end(0, 1), end(1, 5, attempt=1)])
-    assert attempts.notes({1}, known) == (
+    assert attempts.notes({attempts.told(known[0])}, known) == (
         EventNote("Warning", "AttemptFailed", f"Attempt 2: {attempts.sentence(known[1])}"),
     )
 

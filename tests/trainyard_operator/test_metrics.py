@@ -21,7 +21,7 @@ from trainyard_operator.core.build import plugins
 from trainyard_operator.core.build.framework import Framework
 from trainyard_operator.core.build.info import DEFAULT_SETTINGS, Info
 from trainyard_operator.core.decide.views import SeenJobSet
-from trainyard_operator.core.model import JobSet, TrainJob
+from trainyard_operator.core.model import Create, JobSet, TrainJob
 from trainyard_operator.core.status.display_state import State
 from trainyard_operator.main import Operator
 from trainyard_operator.metrics import Metrics
@@ -214,6 +214,20 @@ def test_a_milestone_that_the_status_has_already_is_not_counted_by_the_next_lead
     assert running(jobs(active=2), jobs(active=1, ready=1)) == 1
     assert running(jobs(ready=1), jobs(ready=1)) == 0
     assert running(jobs(ready=2), jobs(ready=1, succeeded=1)) == 0
+
+
+def test_only_the_first_jobset_of_a_job_that_was_not_blocked_is_timed() -> None:
+    def created(status: dict[str, Any]) -> float | None:
+        metrics = Metrics()
+        job = TrainJob("team", "tj", "uid", "1", CREATED, {}, status)
+        write = Create({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"})
+        Milestones(metrics).wrote(Memory("uid"), job, write, CREATED + timedelta(hours=5))
+        return value(metrics, "trainyard_trainjob_seconds_count", until="jobset")
+
+    assert created({}) == 1
+    assert created({"conditions": [{"type": "Suspended", "status": "True"}]}) == 1
+    assert created({"conditions": [{"type": "Blocked", "status": "True"}]}) == 0
+    assert created({"jobsStatus": []}) == 0
 
 
 def test_the_longest_work_on_a_key_is_known() -> None:

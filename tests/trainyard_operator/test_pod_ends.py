@@ -127,7 +127,7 @@ TARGET = {
     ],
 )
 def test_it_is_noted_how_a_pod_failed(seen: dict[str, Any], wanted: PodEnd) -> None:
-    assert noted(seen) == [wanted]
+    assert noted(seen, restarts=4) == [wanted]
 
 
 TOLD = {"exitCode": 143, "reason": "Error", "finishedAt": stamp(5)}
@@ -160,6 +160,19 @@ def test_who_lost_others_is_noted_once_no_other_can_have_failed_before() -> None
     assert [one.pod for one in noted(LOST, restarts=1)] == ["victim"]
     failed = (Condition("Failed", "True", "FailedJobs", "", stamp(9)),)
     assert [one.pod for one in noted(LOST, conditions=failed)] == ["victim"]
+
+
+def test_that_a_pod_was_evicted_is_noted_once_the_job_does_not_continue_with_another() -> None:
+    evicted = pod("evicted", conditions=[TARGET])
+    assert noted(evicted) == []
+    assert [one.pod for one in noted(evicted, restarts=1)] == ["evicted"]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_pod_without_which_the_job_had_continued_is_not_why_it_failed_later(order: int) -> None:
+    hours = {"node": {**ERROR, "exitCode": 42, "finishedAt": stamp(36000)}}
+    later = pod("later", containers=hours)
+    assert [one.pod for one in noted(*[pod("evicted", **EVICTED), later][::order])] == ["later"]
 
 
 def test_a_pod_that_failed_before_it_was_deleted_has_failed_though_its_launcher_was_told_to_end() -> None:

@@ -280,8 +280,8 @@ def test_a_job_whose_workload_cannot_be_activated_is_activated_later() -> None:
     assert (refused.writes, refused.requeue_after) == ((), RETRY_SECONDS)
     assert refused.status is not None
     standing = refused.status["conditions"]
-    assert [c["type"] for c in standing] == ["Suspended", "Blocked"]
-    assert standing[0] == SUSPENDED
+    assert [c["type"] for c in standing] == ["Blocked", "Suspended"]
+    assert standing[1] == SUSPENDED
     again = replace(resumed, status={"conditions": standing, "jobsStatus": []})
     held = observed(again, stored(queued()), RECORDED, rejection=Rejection(Reason.FORBIDDEN, "no", at(9)))
     assert reconcile(held, at(30), JOBSETS) == Plan(requeue_after=RETRY_SECONDS)
@@ -480,7 +480,7 @@ def test_a_refused_write_to_the_workload_blocks() -> None:
     told = reconcile(refused, at(10), JOBSETS)
     assert (told.writes, told.requeue_after) == ((), RETRY_SECONDS)
     assert told.status is not None
-    assert [c["type"] for c in told.status["conditions"]] == ["Suspended", "Blocked"]
+    assert [c["type"] for c in told.status["conditions"]] == ["Blocked", "Suspended"]
 
 
 @pytest.mark.parametrize(

@@ -314,7 +314,7 @@ CASES = [
         observed(trainjob(SUSPENDED_JOB), in_sync(), RECORDED, rejection=REJECTION),
         Plan(
             writes=(SUSPENSION,),
-            status={"conditions": [suspended(5), blocked("JobSetRejected", REJECTED)]},
+            status={"conditions": [blocked("JobSetRejected", REJECTED), suspended(5)]},
             events=(EventNote("Warning", "JobSetRejected", REJECTED),),
             requeue_after=30.0,
         ),
@@ -324,14 +324,14 @@ CASES = [
         observed(trainjob(SUSPENDED_JOB, {"conditions": [blocked(*UNSUPPORTED)]}), in_sync(), FLUX),
         Plan(
             writes=(SUSPENSION,),
-            status={"conditions": [suspended(5), blocked(*UNSUPPORTED)]},
+            status={"conditions": [blocked(*UNSUPPORTED), suspended(5)]},
             requeue_after=30.0,
         ),
     ),
     Case(
         "what is suspended and still refused is not suspended again",
         observed(
-            trainjob(SUSPENDED_JOB, {"conditions": [suspended(1), blocked("JobSetRejected", REJECTED)]}),
+            trainjob(SUSPENDED_JOB, {"conditions": [blocked("JobSetRejected", REJECTED), suspended(1)]}),
             jobset(suspend=True, annotations=annotations() | SUSPENSION.annotations),
             RECORDED,
             rejection=REJECTION,

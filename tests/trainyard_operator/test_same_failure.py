@@ -299,3 +299,10 @@ def test_the_first_pod_to_fail_is_told_with_the_progress_of_its_attempt() -> Non
     earlier = attempts.with_ends(known, [end(0, 55, index=0)])
     [noted] = same_failure.with_progress(reported(70, 90, *known), None, earlier)
     assert (noted["index"], noted["progress"]) == (0, 40)
+
+
+def test_a_failure_after_which_the_job_had_continued_leaves_the_progress_to_a_later_one() -> None:
+    known = same_failure.with_progress(reported(10, HOUR), None, attempts.with_ends((), [end(0, HOUR)]))
+    later = attempts.with_ends(known, [end(0, 10 * HOUR, index=0)])
+    [noted] = same_failure.with_progress(reported(90, 9 * HOUR, *known), None, later)
+    assert (noted["index"], noted["progress"]) == (0, 90)

@@ -7,7 +7,7 @@ pod is, how old something is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -225,10 +225,19 @@ def job_of(observation: Observation, pod: Json) -> Json | None:
 
 def current_pods(observation: Observation) -> list[Json]:
     """The newest pod of each index of each Job, without those that are being deleted."""
+    return _newest(observation, [pod for pod in observation.pods if not deleting(pod)])
+
+
+def last_pods(observation: Observation) -> list[Json]:
+    """The newest pod of each index of each Job, also if it is being deleted: on a lost node it never goes."""
+    return _newest(observation, observation.pods)
+
+
+def _newest(observation: Observation, pods: Iterable[Json]) -> list[Json]:
     newest: dict[tuple[str, int | str], Json] = {}
-    for pod in sorted(observation.pods, key=lambda p: moment(p, "metadata", "creationTimestamp")):
+    for pod in sorted(pods, key=lambda p: moment(p, "metadata", "creationTimestamp")):
         job = job_of(observation, pod)
-        if job is None or deleting(pod):
+        if job is None:
             continue
         place = index(pod)
         newest[uid(job), name(pod) if place is None else place] = pod

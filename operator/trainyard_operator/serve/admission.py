@@ -225,7 +225,7 @@ class Decider:
             by_kueue=request.user in self._controllers(),
         )
         if answer.errors and not is_known:
-            raise _too_many_looks()
+            raise _TooManyLooksError
         return _answered(request, answer)
 
     async def validate_runtime(self, request: Request) -> model.Json:
@@ -348,7 +348,14 @@ class Decider:
 
     def _take_a_look(self) -> None:
         if self._looks.take(None) > 0:
-            raise _too_many_looks()
+            raise _TooManyLooksError
+
+
+class _TooManyLooksError(RetriableError):
+    """Callers ask for more objects that are not in the cache than the operator looks for: their own doing."""
+
+    def __init__(self) -> None:
+        super().__init__("too many requests for objects that are not in the cache yet", code=429)
 
 
 class WebhookServer(TlsServer):
@@ -430,8 +437,8 @@ class WebhookServer(TlsServer):
             logger.warning("admission of %s %s/%s: %s", kind, request.namespace, request.name, error)
             message = f"the objects that the {kind} references cannot be read now, try again: {error}"
             answer = admission_review.refused(request, 503, "ServiceUnavailable", message)
-        outcome = "allowed" if answer["response"]["allowed"] else "denied"
-        return web.Response(body=msgspec.json.encode(answer), content_type="application/json"), outcome
+            return _reviewed(answer), "denied" if isinstance(error, _TooManyLooksError) else "unavailable"
+        return _reviewed(answer), "allowed" if answer["response"]["allowed"] else "denied"
 
 
 def _runtimes(request: Request) -> tuple[model.Runtime, model.Runtime | None]:
@@ -453,8 +460,8 @@ def _answered(request: Request, answer: Answer) -> model.Json:
     return admission_review.allowed(request, warnings=answer.warnings)
 
 
-def _too_many_looks() -> RetriableError:
-    return RetriableError("too many requests for objects that are not in the cache yet", code=429)
+def _reviewed(answer: model.Json) -> web.Response:
+    return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
 
 
 def _said(code: int, message: str, *, close: bool = False) -> web.Response:

@@ -419,10 +419,10 @@ class Controller:
         jobset = _own(observed)
         if waiting is not None or not observed.attempts or jobset is None:
             return ()
-        before = {number for uid, number in memory.attempts if uid == jobset.uid}
-        before |= {attempt["attempt"] for attempt in attempts.of(observed.trainjob, jobset)}
-        memory.attempts = frozenset((jobset.uid, attempt["attempt"]) for attempt in observed.attempts)
-        return attempts.notes(before, observed.attempts)
+        uid, before = memory.attempts
+        recorded = frozenset(map(attempts.told, attempts.of(observed.trainjob, jobset)))
+        memory.attempts = jobset.uid, frozenset(map(attempts.told, observed.attempts))
+        return attempts.notes(recorded | before if uid == jobset.uid else recorded, observed.attempts)
 
     async def _write_status(self, memory: Memory, observed: model.Observed, plan: model.Plan) -> float | None:
         """Patch the status; returns the seconds to wait if it is not due yet."""

@@ -66,8 +66,8 @@ class Memory:
     """The Workload of its JobSet was deactivated, and has not been activated since."""
     milestones: frozenset[str] = frozenset()
     """Those that have been counted."""
-    attempts: frozenset[tuple[str, int]] = frozenset()
-    """Those about whose failure there has been an Event: the uid of the JobSet, and the number."""
+    attempts: tuple[str, frozenset[tuple[int, str]]] = ("", frozenset())
+    """The uid of the JobSet, and those about whose failure there has been an Event: see `attempts.told`."""
     start: Start | None = None
     """What is known of its pods while not all of them are ready."""
     pace: Pace = field(default_factory=Pace)

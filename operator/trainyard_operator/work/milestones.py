@@ -31,7 +31,8 @@ class Milestones:
 
     def wrote(self, memory: Memory, job: model.TrainJob, write: model.Write, now: datetime) -> None:
         """A write of the TrainJob's plan was carried out."""
-        if isinstance(write, model.Create) and write.manifest["kind"] == names.JOBSET:
+        creates = isinstance(write, model.Create) and write.manifest["kind"] == names.JOBSET
+        if creates and not _had_jobset_or_waits(job.status):
             self._reach(memory, job, "jobset", now)
 
     def wrote_status(self, memory: Memory, job: model.TrainJob, status: model.Json, now: datetime) -> None:
@@ -49,6 +50,11 @@ class Milestones:
         memory.milestones |= {milestone}
         took = (now - job.created).total_seconds()
         self._metrics.trainjob_seconds.labels(milestone).observe(max(0.0, took))
+
+
+def _had_jobset_or_waits(status: model.Json) -> bool:
+    """Whether its JobSet is made anew, or as late as now since it was blocked."""
+    return "jobsStatus" in status or conditions.is_true(conditions.of(status), names.BLOCKED)
 
 
 def _ran(status: model.Json) -> bool:

@@ -60,6 +60,12 @@ def tried_again(**last: Any) -> Object:
     return {**trainjob(), "status": {"trainyard": {"attempts": [first, {**second, **last}]}}}
 
 
+def noted_once(**fields: Any) -> Object:
+    """A TrainJob that runs, of whose first attempt a failure is noted."""
+    first, _ = with_attempts()["status"]["trainyard"]["attempts"]
+    return {**trainjob(), "status": {"trainyard": {"attempts": [{**first, **fields}]}}}
+
+
 def restarted(times: int, **spec: Any) -> Object:
     """Its JobSet, which has begun anew so often."""
     return {**jobset(**spec), "status": {"restarts": times}}
@@ -283,6 +289,35 @@ CASES = (
             "see its log: kubectl logs tj-node-0-0-x -c node -n team",
             ranks=(0,),
             log=("Traceback", "  lost"),
+        ),
+    ),
+    Case(
+        "what is noted of a JobSet that was deleted is not why a container of its successor exits",
+        seen(
+            trainjob=noted_once(failedAt=ago(55)),
+            pods=(unready(waiting("CrashLoopBackOff"), terminated(3), restarts=4), pod(2)),
+        ),
+        Finding(
+            Reason.CONTAINER_EXITED,
+            FIRST,
+            "container node exited with code 3, after 4 restarts",
+            "see its log: kubectl logs tj-node-0-0-x -c node -n team",
+            ranks=(0,),
+        ),
+    ),
+    Case(
+        "nor is a failure after which the job had continued",
+        seen(
+            trainjob=noted_once(failedAt=ago(3600)),
+            jobset=jobset(seconds=7200),
+            pods=(unready(waiting("CrashLoopBackOff"), terminated(3), restarts=4), pod(2)),
+        ),
+        Finding(
+            Reason.CONTAINER_EXITED,
+            FIRST,
+            "container node exited with code 3, after 4 restarts",
+            "see its log: kubectl logs tj-node-0-0-x -c node -n team",
+            ranks=(0,),
         ),
     ),
     Case(

@@ -12,6 +12,7 @@ from .cases import ANSWER, ASKS, FIRST, FITS, INSUFFICIENT, PODS, SECOND, UNANSW
 from .objects import (
     claim,
     condition,
+    deleted,
     event,
     homeless,
     job,
@@ -90,6 +91,17 @@ CASES = (
             "it is not Ready: KubeletStopped: no word of it; pods on it: tj-node-0-0-x, tj-node-0-1-x",
             "wait until Node n1 is Ready or its pods are replaced, and inform the platform team",
             ranks=(0, 1),
+        ),
+    ),
+    Case(
+        "a node that is gone is named, also if its pod has been deleted and not replaced",
+        seen(pods=(pod(0), deleted(pod(1, node="n2")))),
+        Finding(
+            Reason.NODE_LOST,
+            Ref("Node", "n2"),
+            "it no longer exists; pods on it: tj-node-0-1-x",
+            "wait until Node n2 is Ready or its pods are replaced, and inform the platform team",
+            ranks=(1,),
         ),
     ),
     Case(

@@ -131,6 +131,11 @@ def pod(
     }
 
 
+def deleted(of: Object, owners: Mapping[str, Any] | None = None) -> Object:
+    """The pod while it is being deleted, as one on a lost node is for ever."""
+    return {**of, "metadata": {**of["metadata"], **(owners or {}), "deletionTimestamp": ago(9)}}
+
+
 def told(of: Object) -> Object:
     """The pod, of a runtime whose pods tell more."""
     own = {"annotations": {**of["metadata"]["annotations"], "trainyard.dev/sitecustomize.py": "..."}}

@@ -65,9 +65,14 @@ def now(observation: Observation) -> int:
 
 
 def of(observation: Observation) -> list[Json]:
-    """The noted attempts, each with every field that a sentence needs."""
+    """The noted attempts of its JobSet, each with every field that a sentence needs.
+
+    Not those of an earlier JobSet, which somebody has deleted: their numbers come again.
+    """
     noted = read.objects(observation.trainjob, "status", names.STATUS_FIELD, "attempts")
-    return list(attempts.counted([_whole(attempt) for attempt in noted]))
+    since = read.moment(read.own_jobset(observation), "metadata", "creationTimestamp")
+    known = attempts.counted([_whole(attempt) for attempt in noted])
+    return [each for each in known if "failedAt" not in each or read.moment(each, "failedAt") >= since]
 
 
 def _whole(noted: Json) -> Json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 from signal import Signals
 from typing import Any, Final
 
@@ -118,6 +119,9 @@ def another_failed_first(observation: Observation) -> Finding | None:
     noted = recorded.of_now(observation)
     if first is None or noted is None or noted["pod"] == read.name(first.pod):
         return None
+    at, _, lost_others = _end(first)
+    if attempts.had_continued(read.moment(noted, "failedAt"), at, lost_others):
+        return None
     return recorded.failed(observation, noted)
 
 
@@ -127,10 +131,15 @@ def first_failure(observation: Observation) -> Failure | None:
 
 
 def _order(failure: Failure) -> tuple[Any, ...]:
+    return attempts.order(*_end(failure))
+
+
+def _end(failure: Failure) -> tuple[datetime, int, bool]:
+    """When it failed, with which exit code, and whether because it lost others."""
     words, at = failure.words, read.moment(failure.ended, "finishedAt")
     if words is None:
-        return attempts.order(at, read.number(failure.ended, "exitCode"), lost_others=False)
-    return attempts.order(words.at or at, words.exit_code, words.lost_others)
+        return at, read.number(failure.ended, "exitCode"), False
+    return words.at or at, words.exit_code, words.lost_others
 
 
 def _failures(observation: Observation) -> Iterator[Failure]:

@@ -163,10 +163,9 @@ def _unscheduled(pod: Json) -> str:
 
 
 def _unfinished(observation: Observation) -> list[Json]:
-    """The unfinished pods, also those that are being deleted: on a lost node they never go away."""
-    return [
-        p for p in observation.pods if read.text(p, "status", "phase") in ("Pending", "Running", "Unknown")
-    ]
+    """The pods that have not ended and that no other has replaced."""
+    unfinished = ("Pending", "Running", "Unknown")
+    return [p for p in read.last_pods(observation) if read.text(p, "status", "phase") in unfinished]
 
 
 def _pod(pod: Json) -> str:

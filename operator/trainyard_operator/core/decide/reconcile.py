@@ -297,11 +297,14 @@ def _failed(current: conditions.Conditions, why: Cause, now: datetime) -> condit
 def _with_blocked(
     before: conditions.Conditions, after: conditions.Conditions, blocked: Cause, now: datetime
 ) -> conditions.Conditions:
-    """`after` with the condition at its end, dated as it was in `before` if it was there."""
+    """`after` behind the condition, dated as it was in `before` if it was there.
+
+    kubectl's column REASON shows the first condition that is true: it is to be the cause.
+    """
     old = conditions.find(before, names.BLOCKED)
     at = conditions.timestamp(now) if old is None else old["lastTransitionTime"]
     condition = Condition(names.BLOCKED, "True", blocked.reason, blocked.message, at)
-    return conditions.with_condition(after, condition)
+    return (*conditions.with_condition((), condition), *after)
 
 
 def _announced(before: conditions.Conditions, blocked: Cause) -> tuple[EventNote, ...]:

@@ -102,12 +102,15 @@ def with_progress(job: TrainJob, jobset: JobSet | None, noted: Sequence[Json]) -
         jobset: Its own JobSet; None: it has none.
         noted: How its attempts failed.
     """
-    percentages = {attempt["attempt"]: attempt.get("progress") for attempt in attempts.of(job, jobset)}
+    known = {attempt["attempt"]: attempt for attempt in attempts.of(job, jobset)}
     result = []
     for position, attempt in enumerate(noted):
-        progress = percentages.get(attempt["attempt"])
-        if attempt is noted[-1] and attempt["attempt"] not in percentages:
-            progress = _reported(job, noted[position - 1] if position else None)
+        before = known.get(attempt["attempt"])
+        if before is not None and not attempts.replaces(attempt, _at(before)):
+            progress = before.get("progress")
+        else:
+            is_last = attempt is noted[-1]
+            progress = _reported(job, noted[position - 1] if position else None) if is_last else None
         result.append(attempt if progress is None else {**attempt, "progress": progress})
     return tuple(result)
 

@@ -27,6 +27,10 @@ DELETED: Final = "Deleted"
 """The reason of a pod that ended because it was deleted."""
 _SKEW: Final = timedelta(seconds=1)
 """By how much a node's clock may be behind the API server's, by which pods are deleted."""
+_CONTINUED: Final = timedelta(minutes=10)
+"""If a pod fails so long after the first of its attempt, the job had continued: its Job replaces pods."""
+_LONGEST_WAIT: Final = timedelta(hours=1)
+"""For how long a pod may wait for another that has failed, before it fails because of it."""
 NO_FAILURE: Final = {
     DELETED: "was deleted",
     "EvictionByEvictionAPI": "was evicted",
@@ -63,15 +67,17 @@ def counted(noted: Sequence[Json]) -> tuple[Json, ...]:
 def settled(ends: Iterable[PodEnd], restarts: int, *, has_failed: bool) -> list[PodEnd]:
     """Those of the ends that no other can precede any more.
 
-    A pod that was deleted, and one that lost others, is reported when its attempt is over: the job may
-    continue with another pod, and the pod that failed first may still be ending.
+    A pod that was deleted or evicted, and one that lost others, is reported when its attempt is over: the
+    job may continue with another pod, and the pod that failed first may still be ending.
     """
     return [
         end
         for end in ends
         if has_failed
         or end.attempt < restarts
-        or not (end.lost_others or end.reason == DELETED or end.exit_code == termination_message.TERMINATED)
+        or not (
+            end.lost_others or end.reason in NO_FAILURE or end.exit_code == termination_message.TERMINATED
+        )
     ]
 
 
@@ -81,7 +87,7 @@ def is_failure(attempt: Json) -> bool:
 
 
 def with_ends(before: Sequence[Json], ends: Iterable[PodEnd]) -> tuple[Json, ...]:
-    """The attempts that are known and those seen now: for each, the pod that failed first."""
+    """The attempts that are known and those seen now: for each, the pod that `is_before` the others."""
     first = {attempt["attempt"]: attempt for attempt in before}
     for end in ends:
         attempt = noted(end)
@@ -130,12 +136,17 @@ def with_last_failure(terminal: Condition, attempts: Sequence[Json]) -> Conditio
     return replace(terminal, message=f"{terminal.message}. {which}{sentence(last)}")
 
 
-def notes(before: Collection[int], now: Sequence[Json]) -> tuple[EventNote, ...]:
-    """An Event for each attempt whose number is not in `before`."""
+def told(attempt: Json) -> tuple[int, str]:
+    """What `notes` needs of an attempt about which there has been an Event."""
+    return attempt["attempt"], attempt["failedAt"]
+
+
+def notes(before: Collection[tuple[int, str]], now: Sequence[Json]) -> tuple[EventNote, ...]:
+    """An Event for each attempt that is not in `before`, or had continued after what was told of it."""
     return tuple(
         EventNote(*_KINDS[is_failure(new)], f"Attempt {new['attempt']}: {sentence(new)}")
         for new in now
-        if new["attempt"] not in before
+        if all(number != new["attempt"] or replaces(new, conditions.moment(at)) for number, at in before)
     )
 
 
@@ -171,12 +182,27 @@ def noted(end: PodEnd) -> Json:
 
 
 def is_before(end: PodEnd, other: PodEnd) -> bool:
-    """Whether the one pod failed before the other."""
+    """Whether the one pod failed before the other, or after the job had continued without the other."""
     return _is_before(noted(end), noted(other))
+
+
+def replaces(attempt: Json, before: datetime) -> bool:
+    """Whether the job had continued after the failure before of the same attempt, and then failed so."""
+    lost_others = attempt.get("lostOthers", False)
+    return not _is_told_to_end(attempt) and had_continued(before, _failed_at(attempt), lost_others)
+
+
+def had_continued(before: datetime, at: datetime, lost_others: bool) -> bool:
+    """Whether a job of which a pod had failed before had continued until another pod failed."""
+    return at - before > (_LONGEST_WAIT if lost_others else _CONTINUED)
 
 
 def _is_before(attempt: Json, other: Json) -> bool:
     """By `order`, unless the one was told to end well after the other had lost others: because of it."""
+    if replaces(attempt, _failed_at(other)):
+        return True
+    if replaces(other, _failed_at(attempt)):
+        return False
     if _is_told_to_end(attempt) and other.get("lostOthers"):
         # A difference: near the year 9999, nothing can be added to a time.
         return _failed_at(attempt) - _failed_at(other) <= _SKEW

@@ -143,7 +143,7 @@ def changed(
     counted = jobset if status.get("jobsStatus") is not None else None
     values = {
         "state": str(state),
-        "nodes": _nodes(state, ours, counted, seen),
+        "nodes": _nodes(state, ours, counted, seen, starts=is_starting(job, status, jobset)),
         "queue": _queue(job, state, ours, jobset),
     }
     before = {**ours, "state": ours.get("state") or State.PENDING}
@@ -158,13 +158,20 @@ def _queue(job: TrainJob, state: State, ours: Json, jobset: JobSet | None) -> st
     return named if jobset is None else jobset.queue or named
 
 
-def _nodes(state: State, ours: Json, jobset: JobSet | None, seen: pod_readiness.Nodes | None) -> str | None:
-    """Nodes that are ready, of those that it wants; None once it has ended."""
+def _nodes(
+    state: State, ours: Json, jobset: JobSet | None, seen: pod_readiness.Nodes | None, *, starts: bool
+) -> str | None:
+    """Nodes that are ready, of those that it wants; None once it has ended.
+
+    Until somebody has looked at its pods, as recorded: also if it ran, and one of them is no longer ready.
+    """
     if state in (State.COMPLETE, State.FAILED):
         return None
     if jobset is None or not jobset.nodes:
         return ours.get("nodes")
-    if seen is None and ours.get("state") == state and str(ours.get("nodes")).endswith(f"/{jobset.nodes}"):
+    before = ours.get("state")
+    stays = before == state or (before == State.RUNNING and starts)
+    if seen is None and stays and str(ours.get("nodes")).endswith(f"/{jobset.nodes}"):
         return str(ours["nodes"])
     ready = jobset.nodes if state is State.RUNNING else 0 if seen is None else seen.ready
     return f"{ready}/{jobset.nodes}"
