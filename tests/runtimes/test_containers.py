@@ -68,6 +68,22 @@ def test_elastic_torchrun_is_told_the_least_and_the_most(
     ]
 
 
+@pytest.mark.parametrize("least", ["5", "0", "-1", "two", "1.5", " "])
+def test_elastic_torchrun_is_not_started_with_a_least_that_would_be_refused_again_and_again(
+    least: str,
+) -> None:
+    [container] = pods("torch-elastic")["containers"]
+    env = {"PET_NNODES": "4", "PET_NODE_RANK": "1", "MIN_NODES": least, "PATH": os.environ["PATH"]}
+    ended = subprocess.run(
+        [*container["command"], "train.py"], env=env, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (
+        42,
+        "",
+        f"MIN_NODES is {least}: set it to a number from 1 to numNodes, which is 4\n",
+    )
+
+
 def sent_by_the_sdk(name: str, trainer: BuiltinTrainer) -> dict[str, Any]:
     """The TrainJob that the SDK posts for a runtime of the catalog."""
     [path] = FOLDER.glob(f"*/{name}.yaml")

@@ -25,6 +25,9 @@ _TORCHTUNE_COMMAND: Final = ("tune", "run")
 _NODES: Final = "--nnodes"
 _ELASTIC: Final = re.compile(rf"{_NODES}[= ]\S{{0,200}}:(?!-)")
 """Torchrun's option with a least and a most; the default of a shell's variable is none (`${N:-1}`)."""
+_LEAST: Final = re.compile(rf'{_NODES}[= ]"?\$\{{(\w{{1,100}}):-')
+"""The variable that has the least."""
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _NOBODY: Final = PodSet(names.NODE, None, 1)
 """The error about injection targets in a runtime without a trainer."""
 
@@ -43,7 +46,7 @@ class Torch:
         return (*_missing_targets(info, policy), *reserved.errors(info, names.RESERVED_ENV["torch"]))
 
     def warnings(self, info: Info) -> Sequence[str]:
-        """Warnings about a runtime that is elastic no more, and more ranks than partitions of a GPU."""
+        """Warnings about what an elastic runtime does not get, and more ranks than partitions of a GPU."""
         if info.policy("torch") is None:
             return ()
         return (*_elastic_warnings(info), *_partition_warnings(info))
@@ -69,16 +72,39 @@ class Torch:
 
 def _elastic_warnings(info: Info) -> Iterator[str]:
     """A command of the TrainJob's own takes the place of the one that makes its runtime elastic."""
+    containers = (templates.container(job, names.NODE) or {} for job in info.jobs)
+    words = (word for container in containers for word in container.get("command") or ())
+    elastic = [word for word in words if _ELASTIC.search(word)]
+    if not elastic:
+        return
     trainer = info.trainer or {}
     own = [*_words(trainer, "command"), *_words(trainer, "args")]
-    if trainer.get("command") is None or any(_NODES in w for w in own):
-        return
-    containers = (templates.container(job, names.NODE) or {} for job in info.jobs)
-    if any(_ELASTIC.search(word) for container in containers for word in container.get("command") or ()):
+    if trainer.get("command") is None:
+        yield from _least_warnings(info, elastic)
+    elif not any(_NODES in word for word in own):
         yield (
             f"spec.trainer.command: replaces the command that makes {info.runtime.name} elastic, so this "
             "job fails when it loses a node: give the script as spec.trainer.args, without torchrun"
         )
+
+
+def _least_warnings(info: Info, elastic: Sequence[str]) -> Iterator[str]:
+    """A least number of nodes that torchrun refuses."""
+    step = info.pod_set(ancestor=names.ANCESTOR_TRAINER)
+    if step is None:
+        return
+    nodes = info.counted(step).count
+    least = {match[1] for word in elastic for match in _LEAST.finditer(word)}
+    for variable in reserved.variables(info):
+        value = variable.get("value")
+        # An empty one counts as none, and only the kubelet knows that of another variable.
+        if variable["name"] not in least or not isinstance(value, str) or not value or "$(" in value:
+            continue
+        if not (_NUMBER.fullmatch(value) and 1 <= int(value) <= nodes):
+            yield (
+                f"{reserved.ENV_PATH}: {variable['name']} is {json_reader.shown(value)}, and numNodes is "
+                f"{nodes}: set it to a number from 1 to numNodes, or torchrun does not start"
+            )
 
 
 def _partition_warnings(info: Info) -> Iterator[str]:
