@@ -46,10 +46,10 @@ class Torch:
         return (*_missing_targets(info, policy), *reserved.errors(info, names.RESERVED_ENV["torch"]))
 
     def warnings(self, info: Info) -> Sequence[str]:
-        """Warnings about what an elastic runtime does not get, and more ranks than partitions of a GPU."""
+        """Warnings about what an elastic runtime does not get, and more ranks than accelerators."""
         if info.policy("torch") is None:
             return ()
-        return (*_elastic_warnings(info), *_partition_warnings(info))
+        return (*_elastic_warnings(info), *_uncounted_warnings(info))
 
     def enforce_ml_policy(self, info: Info) -> Info:
         """`info` with the PET_* variables; raises `InvalidFieldError` for a missing injection target."""
@@ -107,17 +107,19 @@ def _least_warnings(info: Info, elastic: Sequence[str]) -> Iterator[str]:
             )
 
 
-def _partition_warnings(info: Info) -> Iterator[str]:
-    """A partition of a GPU has no `gpu` in its name, so that CPUs are counted, as with Trainer."""
+def _uncounted_warnings(info: Info) -> Iterator[str]:
+    """Accelerators without `gpu` in their name are no GPUs, so that CPUs are counted, as with Trainer."""
     trainer = info.trainer or {}
     ranks = processes(info, trainer)
     if trainer.get("numProcPerNode") is not None or ranks == AUTO:
         return
-    partitions = resources.partitions(resources.per_node(info))
-    if partitions and sum(partitions.values()) < int(ranks):
+    uncounted = resources.uncounted(resources.per_node(info))
+    there = sum(uncounted.values())
+    if uncounted and there < int(ranks):
+        wanted = 1 if any(map(resources.is_partition, uncounted)) else there
         yield (
             f"{_TRAINER.child('numProcPerNode')}: each node has {ranks} ranks, one for each CPU, since "
-            f"{' and '.join(partitions)} does not count as a GPU: set this to 1"
+            f"{' and '.join(uncounted)} does not count as a GPU: set this to {wanted}"
         )
 
 
