@@ -145,6 +145,47 @@ def test_the_trainjob_of_an_example_runs_the_script_beside_it(example: str) -> N
     assert trainjob["spec"]["trainer"]["command"][-1] == (folder / "train.py").read_text()
 
 
+XGBOOST = {
+    "__init__.py": "",
+    "collective.py": "def CommunicatorContext(**options): raise SystemExit(options['dmlc_tracker_uri'])",
+    "tracker.py": "class RabitTracker:\n"
+    "    def __init__(self, **options): print(options['host_ip'])\n"
+    "    def start(self): pass\n",
+}
+"""Of XGBoost, what the workers have to do with before they meet."""
+
+
+@pytest.mark.parametrize(
+    ("uri", "address", "tracker"),
+    [
+        ("::1", "::1", "::1\n"),
+        ("127.0.0.1", "127.0.0.1", "127.0.0.1\n"),
+        ("no such host", "no such host, where the tracker is, has no address", ""),
+    ],
+)
+def test_the_workers_of_xgboost_meet_over_ipv6_too_and_do_not_look_for_each_other_forever(
+    tmp_path: Path, uri: str, address: str, tracker: str
+) -> None:
+    (tmp_path / "xgboost").mkdir()
+    for name, text in XGBOOST.items():
+        (tmp_path / "xgboost" / name).write_text(text)
+    (tmp_path / "numpy.py").write_text("")
+    manifest = yaml.safe_load((PROJECT / "examples" / "xgboost" / "trainjob.yaml").read_text())
+    script = manifest["spec"]["trainer"]["command"][-1].replace("time.sleep(0.5)", "pass")
+    (tmp_path / "script.py").write_text(script)
+    workers = {"DMLC_TRACKER_PORT": "29500", "DMLC_TASK_ID": "0", "DMLC_NUM_WORKER": "2"}
+    ended = subprocess.run(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        env={**workers, "DMLC_TRACKER_URI": uri},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, tracker, f"{address}\n")
+
+
 @pytest.mark.parametrize("method", ["sft", "dpo", "grpo"])
 def test_the_trainjobs_of_post_training_make_what_the_script_beside_them_makes(method: str) -> None:
     folder = PROJECT / "examples" / "post-training"

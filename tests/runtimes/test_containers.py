@@ -68,6 +68,22 @@ def test_elastic_torchrun_is_told_the_least_and_the_most(
     ]
 
 
+@pytest.mark.parametrize("least", ["5", "0", "-1", "two", "1.5", " "])
+def test_elastic_torchrun_is_not_started_with_a_least_that_would_be_refused_again_and_again(
+    least: str,
+) -> None:
+    [container] = pods("torch-elastic")["containers"]
+    env = {"PET_NNODES": "4", "PET_NODE_RANK": "1", "MIN_NODES": least, "PATH": os.environ["PATH"]}
+    ended = subprocess.run(
+        [*container["command"], "train.py"], env=env, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (
+        42,
+        "",
+        f"MIN_NODES is {least}: set it to a number from 1 to numNodes, which is 4\n",
+    )
+
+
 def sent_by_the_sdk(name: str, trainer: BuiltinTrainer) -> dict[str, Any]:
     """The TrainJob that the SDK posts for a runtime of the catalog."""
     [path] = FOLDER.glob(f"*/{name}.yaml")
@@ -162,15 +178,27 @@ def test_a_job_fails_at_once_after_exit_codes_of_its_own_mistakes_and_no_code_of
     assert bool(ends) == ("failurePolicy" in spec)
 
 
-def test_every_launcher_of_open_mpi_5_reaches_each_node_itself() -> None:
-    """Nodes that it reached through others, as it does beyond 64, were lost (seen with 5.0.7)."""
-    launchers = [
+def launchers() -> dict[str, list[dict[str, str]]]:
+    """The variables of each runtime's launcher."""
+    paths = [
         path for path in FOLDER.glob("*/*.yaml") if "mpi" in catalog.read(path).manifest["spec"]["mlPolicy"]
     ]
-    assert launchers
-    for path in launchers:
-        [container] = pods(path.stem, "launcher")["containers"]
-        assert {"name": "PRTE_MCA_plm_ssh_no_tree_spawn", "value": "1"} in container["env"], path.stem
+    assert paths
+    return {path.stem: pods(path.stem, "launcher")["containers"][0]["env"] for path in paths}
+
+
+def test_every_launcher_of_open_mpi_5_reaches_each_node_itself() -> None:
+    """Nodes that it reached through others, as it does beyond 64, were lost (seen with 5.0.7)."""
+    for name, env in launchers().items():
+        assert {"name": "PRTE_MCA_plm_ssh_no_tree_spawn", "value": "1"} in env, name
+
+
+def test_no_launcher_binds_ranks_to_cores_that_those_of_other_pods_are_bound_to() -> None:
+    """Open MPI 4 reads the first variable, 5 the second: else it binds two ranks or fewer to a core each."""
+    names = ("OMPI_MCA_hwloc_base_binding_policy", "PRTE_MCA_hwloc_default_binding_policy")
+    for runtime, env in launchers().items():
+        bindings = [variable for variable in env if variable["name"] in names]
+        assert bindings == [{"name": name, "value": "none"} for name in names], runtime
 
 
 @pytest.mark.parametrize("guide", ["restarts.md", "results.md"])

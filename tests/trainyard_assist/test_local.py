@@ -177,6 +177,8 @@ def test_a_launcher_starts_all_ranks_of_mpi_here_and_no_shell_reaches_another_ma
                 command=("mpirun", "solve"),
                 environment={
                     "PYTHONUNBUFFERED": "1",
+                    "OMPI_MCA_hwloc_base_binding_policy": "none",
+                    "PRTE_MCA_hwloc_default_binding_policy": "none",
                     "OMPI_MCA_orte_default_hostfile": HOSTS,
                     "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
                     "OMPI_MCA_orte_set_default_slots": "4",

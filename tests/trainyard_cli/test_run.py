@@ -455,6 +455,22 @@ def test_the_plan_says_whether_the_quota_has_room_for_it(run: Answer) -> None:
     assert "  queue      default: starts now as far as you may see; " in out
 
 
+def test_gpus_are_those_of_the_queue_unless_the_runtime_names_some(run: Answer) -> None:
+    def resources(runtime_resources: dict[str, Any]) -> Any:
+        own = runtime(name="torch-distributed", image="torch:2", resources=runtime_resources)
+        api.put(f"{RUNTIMES}/torch-distributed", own.manifest)
+        code, out, _ = run(api, *WORDS, dry_run=True, gpus=8, form=Form.JSON)
+        return code, json.loads(out)["spec"]["trainer"]["resourcesPerNode"]["limits"]
+
+    api = Cluster()
+    assert resources({}) == (0, {"nvidia.com/gpu": "8"})
+    api.put(f"{KUEUE}/clusterqueues/gpus", cluster_queue("gpus", ("mi300", {"amd.com/gpu": 8})))
+    assert resources({}) == (0, {"amd.com/gpu": "8"})
+    assert resources({"limits": {"nvidia.com/gpu": "4"}}) == (0, {"nvidia.com/gpu": "8"})
+    api.forbid(f"{KUEUE}/clusterqueues/gpus")
+    assert resources({}) == (0, {"nvidia.com/gpu": "8"})
+
+
 def test_the_plan_says_once_who_is_before_it(run: Answer) -> None:
     api = Cluster()
     used = {("h100", "nvidia.com/gpu"): "4"}

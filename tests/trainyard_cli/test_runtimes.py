@@ -313,6 +313,31 @@ def test_the_example_of_a_new_runtime_with_an_image_of_its_own_runs_that_image(f
     assert (code, text.count(f"image: {image}\n"), text.count("image: ")) == (0, 2, 2)
 
 
+def test_the_image_of_a_new_runtime_is_that_of_what_trains_and_not_of_sidecars_or_initializers(
+    tmp_path: Path,
+) -> None:
+    site = clone_at(tmp_path)
+    shutil.copytree(CATALOG, site.runtimes, dirs_exist_ok=True)
+    like = "torch-with-initializers"
+    path = site.runtimes / "torch" / f"{like}.yaml"
+    lines = path.read_text().splitlines(keepends=True)
+    loader, _, trainer = (line for line in lines if " image: " in line)
+    containers = max(position for position, line in enumerate(lines) if line.endswith(" containers:\n"))
+    indent = trainer.index("image")
+    aside = [f"{' ' * (indent - 2)}- name: aside\n", f"{' ' * indent}image: docker.io/c/d:1\n"]
+    lines[containers + 1 : containers + 1] = aside
+    path.write_text("".join(lines).replace(loader, trainer, 1))
+    runtimes_new.run("mine", framework="torch", like=like, purpose="x", image="docker.io/a/b:1", site=site)
+    text = (site.runtimes / "torch" / "mine.yaml").read_text()
+    images = [line.partition("image: ")[2] for line in text.splitlines() if "image: " in line]
+    assert images == [
+        trainer.partition("image: ")[2].strip(),
+        loader.partition("image: ")[2].strip(),
+        "docker.io/c/d:1",
+        "docker.io/a/b:1",
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [

@@ -9,6 +9,7 @@ from trainyard_operator.core.admit.validation import validate
 from trainyard_operator.core.build import plugins
 from trainyard_operator.core.build.info import DEFAULT_SETTINGS, new_info
 from trainyard_operator.core.build.plugins.jax import JAX
+from trainyard_operator.core.build.plugins.plainml import PlainML
 from trainyard_operator.core.build.plugins.torchtune import TorchTune
 from trainyard_operator.core.build.plugins.xgboost import XGBoost
 from trainyard_operator.core.decide import child_annotations
@@ -446,3 +447,22 @@ def test_torchtune_refuses(name: str, gpus: int, trainer: dict[str, object], err
 def test_torchtune_asks_nothing_of_another_framework(command: list[str]) -> None:
     job = trainjob({"trainer": {"command": command, "args": ["output_dir=/x"]}})
     assert validate(job, None, runtime({"jax": {}})).errors == ()
+
+
+@pytest.mark.parametrize("policy", ["jax", "xgboost", None])
+def test_of_several_processes_on_a_node_that_nothing_starts_is_warned(policy):
+    rt = runtime({policy: {}, "numNodes": 2} if policy else {"numNodes": 2})
+    warning = (
+        "spec.trainer.numProcPerNode: 8 has no effect, since rt has neither mlPolicy.torch nor mlPolicy.mpi: "
+        "its command starts once on each node"
+    )
+    assert validate(trainjob({"trainer": {"numProcPerNode": 8}}), None, rt).warnings == (warning,)
+    assert validate(trainjob({"trainer": {"numProcPerNode": 1}}), None, rt).warnings == ()
+
+
+@pytest.mark.parametrize("policy", ["torch", "mpi"])
+def test_of_processes_that_a_launcher_starts_is_not_warned(policy):
+    info = plugins.ALL.info(
+        trainjob({"trainer": {"numProcPerNode": 8}}), runtime({policy: {}}), DEFAULT_SETTINGS
+    )
+    assert PlainML().warnings(info) == ()

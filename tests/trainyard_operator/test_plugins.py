@@ -364,6 +364,20 @@ def test_of_ranks_that_share_a_partition_of_a_gpu_is_warned(trainer, limits, war
     assert tuple(Torch().warnings(info)) == ((said,) if warned else ())
 
 
+@pytest.mark.parametrize(
+    ("limits", "warned"),
+    [({"google.com/tpu": 4, "cpu": 100}, True), ({"google.com/tpu": 4, "cpu": 4}, False)],
+)
+def test_of_more_ranks_than_tpus_is_warned(limits, warned):
+    job = trainjob({"trainer": {"resourcesPerNode": {"limits": limits}}})
+    info = plugins.ALL.info(job, runtime({"torch": {}}), DEFAULT_SETTINGS)
+    warning = (
+        "spec.trainer.numProcPerNode: each node has 100 ranks, one for each CPU, since google.com/tpu does "
+        "not count as a GPU: set this to 4"
+    )
+    assert tuple(Torch().warnings(info)) == ((warning,) if warned else ())
+
+
 def test_an_unnamed_port_is_replaced_and_a_named_one_stays():
     ports = [{"containerPort": 8000, "name": "http"}, {"containerPort": 8080}]
     rt = runtime({"torch": {}}, [replicated_job(containers=[node(ports=ports)])])

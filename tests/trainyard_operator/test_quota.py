@@ -206,6 +206,35 @@ def test_a_command_that_makes_an_elastic_runtime_rigid_is_warned_of(
     assert validate(trainjob({"trainer": trainer}), None, elastic) == expected
 
 
+@pytest.mark.parametrize(
+    ("nodes", "variable", "shown"),
+    [
+        ({}, {"value": "2"}, "2"),
+        ({"numNodes": 4}, {"value": "5"}, "5"),
+        ({"numNodes": 4}, {"value": "0"}, "0"),
+        ({"numNodes": 4}, {"value": "two"}, "two"),
+        ({"numNodes": 4}, {"value": "4"}, ""),
+        ({"numNodes": 4}, {"value": ""}, ""),
+        ({"numNodes": 4}, {"value": "$(OTHER)"}, ""),
+        ({"numNodes": 4}, {"valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}, ""),
+        ({"numNodes": 4}, {"name": "OTHER", "value": "two"}, ""),
+    ],
+)
+def test_a_least_number_of_nodes_that_torchrun_refuses_is_warned_of(
+    nodes: dict[str, Any], variable: dict[str, Any], shown: str
+) -> None:
+    command = ["sh", "-c", 'exec torchrun --nnodes="${MIN:-1}:$PET_NNODES"']
+    node = [{"name": "node", "image": "i", "command": command}]
+    elastic = runtime({"numNodes": 1, "torch": {}}, [replicated_job(containers=node)])
+    warning = (
+        f"spec.trainer.env: MIN is {shown}, and numNodes is {nodes.get('numNodes', 1)}: set it to a number "
+        "from 1 to numNodes, or torchrun does not start"
+    )
+    trainer = {**nodes, "env": [{"name": "MIN", **variable}]}
+    expected = Answer((warning,)) if shown else Answer()
+    assert validate(trainjob({"trainer": trainer}), None, elastic) == expected
+
+
 WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/namespaces/team/workloads"
 LOCAL = "/apis/kueue.x-k8s.io/v1beta2/localqueues"
 CLUSTER = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues"

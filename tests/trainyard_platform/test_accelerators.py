@@ -151,8 +151,13 @@ def test_containers_that_train_are_told_what_their_accelerator_needs() -> None:
         NVIDIA: Accelerator(environment={"NCCL_DEBUG": "WARN"}),
         AMD: Accelerator(environment={"HSA_NO_SCRATCH_RECLAIM": "1"}),
     }
+    sidecar = {"name": "aside"}
     given = runtime(
-        asks(), asks("nvidia.com/gpu"), asks("amd.com/gpu"), asks("nvidia.com/gpu", NCCL_DEBUG="INFO")
+        asks(),
+        asks("nvidia.com/gpu"),
+        asks("amd.com/gpu"),
+        asks("nvidia.com/gpu", NCCL_DEBUG="INFO"),
+        sidecar,
     )
     nvidia = {"NVIDIA_DRIVER_CAPABILITIES": "compute,utility", "NCCL_DEBUG": "WARN"}
     amd = {"HSA_NO_SCRATCH_RECLAIM": "1"}
@@ -161,6 +166,7 @@ def test_containers_that_train_are_told_what_their_accelerator_needs() -> None:
         asks("nvidia.com/gpu", **nvidia),
         asks("amd.com/gpu", **amd),
         asks("nvidia.com/gpu", NCCL_DEBUG="INFO", NVIDIA_DRIVER_CAPABILITIES="compute,utility"),
+        sidecar,
     )
     assert equipment.equipped(given, {}) == given
 

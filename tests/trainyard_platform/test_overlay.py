@@ -168,6 +168,37 @@ def test_initializers_stay_as_they_are() -> None:
     assert {step: found[step] for step in steps} == {step: before[step] for step in steps}
 
 
+def test_a_sidecar_of_another_image_and_an_initializer_of_the_trainers_stay_as_they_are() -> None:
+    given = manifest("torch-with-initializers")
+    before = pods(given)
+    [trainer] = before["node"]["spec"]["containers"]
+    [loader] = before["dataset-initializer"]["spec"]["containers"]
+    loader["image"] = trainer["image"]
+    aside = {"name": "aside", "image": "docker.io/c/d:1", "resources": {"limits": {"cpu": "1"}}}
+    same = {"name": "same", "image": trainer["image"], "resources": {"limits": {"cpu": "1"}}}
+    before["node"]["spec"] |= {"containers": [trainer, aside, same], "initContainers": [same, aside]}
+    changes = {"image": IMAGE, "env": {"A": "1"}, "resources": {"nvidia.com/gpu": "8"}}
+    found = pods(overlay.apply(given, RuntimeOverlay.model_validate(changes)))
+    own = [{"name": "A", "value": "1"}]
+    changed_same = {**same, "image": IMAGE, "env": own}
+    changed_trainer = {
+        **trainer,
+        "image": IMAGE,
+        "env": [*trainer["env"], *own],
+        "resources": {"limits": {"nvidia.com/gpu": "8"}},
+    }
+    assert found == {
+        **before,
+        "node": {
+            "spec": {
+                **before["node"]["spec"],
+                "containers": [changed_trainer, aside, changed_same],
+                "initContainers": [changed_same, aside],
+            }
+        },
+    }
+
+
 def test_the_resulting_catalog_has_the_changes(tmp_path: Path) -> None:
     name = "mpi-distributed"
     found = catalog.load(ROOT / "runtimes", {name: RuntimeOverlay(image=IMAGE)})

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from trainyard_api import names, runtime_ref
+from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
 
 from .. import resend
@@ -19,7 +20,7 @@ from .runtime import Runtime
 from .settings import Settings
 
 GPU: Final = "nvidia.com/gpu"
-"""The resource of a GPU, where the runtime or the job that is copied names no other."""
+"""The resource of a GPU, where neither the runtime, the job that is copied nor the queue has another."""
 LONGEST_BASE: Final = 30
 """Characters of a generated name before its suffix: names of pods add a suffix."""
 _JOB: Final = "job"
@@ -67,6 +68,7 @@ def trainjob(
     folder: str = "",
     secret_keys: Mapping[str, Sequence[str]] = {},
     copied: Json | None = None,
+    gpu: str = GPU,
 ) -> dict[str, Any]:
     """The TrainJob of these settings.
 
@@ -78,6 +80,7 @@ def trainjob(
         folder: The label of the folder that it is run from; empty for none.
         secret_keys: Of each Secret that the settings name, the keys that become variables.
         copied: The TrainJob that it is a copy of; what the settings do not say is as there.
+        gpu: The resource of a GPU, if neither that one nor the runtime names one.
 
     Raises:
         UserError: There is nothing to start.
@@ -93,7 +96,7 @@ def trainjob(
     reference: dict[str, Any] = {"name": runtime.name}
     # Trainer's default is the other kind.
     reference |= {"kind": runtime.kind} if runtime.kind == names.TRAINING_RUNTIME else {}
-    trainer = _trainer(settings, runtime, dict(spec.pop("trainer", {})), secret_keys)
+    trainer = _trainer(settings, runtime, dict(spec.pop("trainer", {})), secret_keys, gpu)
     return {
         "apiVersion": names.TRAINER_API_VERSION,
         "kind": names.TRAINJOB,
@@ -125,6 +128,7 @@ def _trainer(
     runtime: Runtime,
     trainer: dict[str, Any],
     secret_keys: Mapping[str, Sequence[str]],
+    gpu: str,
 ) -> dict[str, Any]:
     if starters.names_program(settings.command):  # all that a copy started gives way to it
         trainer = {field: value for field, value in trainer.items() if field not in ("command", "args")}
@@ -141,7 +145,7 @@ def _trainer(
     trainer |= {"numNodes": settings.nodes} if settings.nodes is not None else {}
     trainer |= {"image": settings.image} if settings.image else {}
     trainer |= {"env": env} if env else {}
-    if amounts := _amounts(settings, runtime, trainer):
+    if amounts := _amounts(settings, runtime, trainer, gpu):
         trainer["resourcesPerNode"] = amounts
     return trainer
 
@@ -166,20 +170,58 @@ def _as_given(text: str) -> str:
     return text.replace("$$", "$$$$")
 
 
-def _amounts(settings: Settings, runtime: Runtime, trainer: Json) -> dict[str, Any]:
+def _amounts(settings: Settings, runtime: Runtime, trainer: Json, gpu: str) -> dict[str, Any]:
     """`resourcesPerNode`; None if no setting needs it.
 
     Trainer counts processes only by these, not by the runtime's: so they are complete.
     As in the SDK, each amount is request and limit.
     """
-    before = trainer.get("resourcesPerNode") or runtime.container.get("resources") or {}
-    resources = {part: dict(read.texts(before, part)) for part in ("requests", "limits")}
-    has_gpu = next((name for part in resources.values() for name in part if "gpu" in name.lower()), None)
+    resources = _resources(runtime, trainer)
+    own_gpu = _gpu_in(resources)
     amounts = {"cpu": settings.cpus, "memory": settings.memory}
-    if settings.gpus is not None and (settings.gpus or has_gpu):
-        amounts[has_gpu or GPU] = str(settings.gpus)
+    if settings.gpus is not None and (settings.gpus or own_gpu):
+        amounts[own_gpu or gpu] = str(settings.gpus)
     given = {name: amount for name, amount in amounts.items() if amount is not None}
     return {part: {**resources[part], **given} for part in resources} if given else {}
+
+
+def _resources(runtime: Runtime, trainer: Any) -> dict[str, dict[str, str]]:
+    """Those of a node, before the settings."""
+    before = read.at(trainer, "resourcesPerNode") or runtime.container.get("resources") or {}
+    return {part: dict(read.texts(before, part)) for part in ("requests", "limits")}
+
+
+def _gpu_in(resources: Mapping[str, Mapping[str, str]]) -> str | None:
+    return next((name for part in resources.values() for name in part if _is_gpu(name)), None)
+
+
+def _is_gpu(resource: str) -> bool:
+    return "gpu" in resource.lower()
+
+
+def names_gpu(runtime: Runtime, copied: Json | None) -> bool:
+    """Whether the TrainJob that is copied, or the runtime, says which resource a GPU is."""
+    return _gpu_in(_resources(runtime, read.at(copied, "spec", "trainer"))) is not None
+
+
+def gpu_of(cluster_queue: Json) -> str:
+    """The resource of a GPU in a ClusterQueue: its only one, else NVIDIA's.
+
+    Raises:
+        UserError: It has several, and NVIDIA's is none of them.
+    """
+    covered = [
+        str(resource)
+        for group in read.objects(cluster_queue, "spec", "resourceGroups")
+        for resource in group.get("coveredResources") or ()
+    ]
+    gpus = sorted(filter(_is_gpu, covered))
+    if len(gpus) < 2 or GPU in gpus:
+        return gpus[0] if len(gpus) == 1 else GPU
+    raise UserError(
+        f"ClusterQueue {read.name(cluster_queue)} has several kinds of GPUs, and --gpus does not say which: "
+        f"name a runtime with a limit of {' or '.join(gpus)}"
+    )
 
 
 def _copied_metadata(copied: Json | None) -> tuple[dict[str, str], dict[str, str]]:

@@ -27,7 +27,7 @@ from trainyard_assist.run import interactive
 from trainyard_assist.run.plan import Draft, Queue
 from trainyard_assist.run.runtime import Runtime
 from trainyard_assist.run.settings import Settings
-from trainyard_assist.run.trainjob import base_name, comparable, trainjob
+from trainyard_assist.run.trainjob import GPU, base_name, comparable, gpu_of, names_gpu, trainjob
 from trainyard_assist.workspace import Objects, Packed, carrier, with_workspace, without_workspace
 from trainyard_delivery import shown
 from trainyard_delivery.drift import paths
@@ -41,6 +41,7 @@ from trainyard_kube.client import (
     UnauthorizedError,
 )
 from trainyard_kube.resources import (
+    CLUSTER_QUEUES,
     LOCAL_QUEUES,
     PRIORITY_CLASSES,
     RUNTIMES,
@@ -116,6 +117,7 @@ async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Dr
         folder=_folder(request, copied),
         secret_keys=secret_keys,
         copied=None if copied is None else without_workspace(copied),
+        gpu=await _gpu(client, namespace, settings, runtime, copied),
     )
     objects = with_workspace(plain, packed, runtime.manifest, request.suffix()) if packed else None
     manifest = plain if objects is None else objects.trainjob
@@ -405,6 +407,26 @@ async def _queue(client: Client, manifest: Json, runtime: Json) -> Queue:
         expected(client, namespace, workload), _verdict(client, local, manifest, runtime, priority)
     )
     return Queue(name=name, verdict=verdict, place=seen.place, stopped=stopped, unseen=seen.unseen)
+
+
+async def _gpu(
+    client: Client, namespace: str, settings: Settings, runtime: Runtime, copied: Json | None
+) -> str:
+    """The resource of a GPU, if settings want some and nothing else says which it is: that of the queue."""
+    if not settings.gpus or names_gpu(runtime, copied):
+        return GPU
+    of_copied = read.texts(copied, "metadata", "labels").get(names.QUEUE_LABEL)
+    name = settings.queue or of_copied or names.DEFAULT_QUEUE
+    try:
+        local = await client.get(LOCAL_QUEUES.path(namespace, name))
+        behind = read.text(local, "spec", "clusterQueue")
+        return gpu_of(await client.get(CLUSTER_QUEUES.path(None, behind))) if behind else GPU
+    except NotFoundError:
+        return GPU
+    except ApiError as error:
+        if error.code != 403:
+            raise
+        return GPU
 
 
 async def _verdict(client: Client, local: Json, manifest: Json, runtime: Json, priority: int) -> str:

@@ -91,7 +91,7 @@ def equipped(runtime: Runtime, stack: Mapping[AcceleratorKind, Accelerator]) -> 
     variables of all kinds.
     """
     manifest = copied(runtime.manifest)
-    for container in _training(manifest):
+    for container in overlay.training_containers(manifest):
         limits = set((container.get("resources") or {}).get("limits") or {})
         offered = [
             resource
@@ -106,11 +106,6 @@ def equipped(runtime: Runtime, stack: Mapping[AcceleratorKind, Accelerator]) -> 
                 environment |= {**accelerators.facts()[kind].environment, **accelerator.environment}
         _add_variables(container, environment)
     return replace(runtime, manifest=manifest)
-
-
-def _training(runtime: Manifest) -> Iterator[Manifest]:
-    for job in overlay.training_jobs(runtime):
-        yield from job["template"]["spec"]["template"]["spec"]["containers"]
 
 
 def starts_cache(runtime: Runtime) -> bool:

@@ -7,7 +7,7 @@ copy, with a name, a purpose and an image of its own.
 import re
 from collections.abc import Collection
 
-from trainyard_api import names
+from trainyard_api import documents, names
 
 from . import header as headers
 from . import overlay
@@ -34,7 +34,7 @@ def text(
         name: Name of the new runtime, which is its file's too.
         framework: Its framework, which is its folder's name too.
         purpose: What it is for, in a sentence.
-        image: Image of the containers that train; the source's if left out.
+        image: Image of the containers that train, and of others with the same one; the source's if left out.
         without: Keys of the source's annotations that the new runtime does not get.
     """
     header = headers.parse(source_text)
@@ -42,8 +42,7 @@ def text(
     body = _replaced(body, "    trainer.kubeflow.org/framework: ", source.framework, framework)
     example = _replaced(header.example, "    name: ", source.name, name)
     if image is not None:
-        for old in _images(source):
-            body = _replaced(body, " +image: ", old, image)
+        body = _with_image(body, image)
         example = re.sub(r"^( +image: ).*$", rf"\g<1>{image}", example, flags=re.MULTILINE)
     # What is going away is the copied one.
     for key in (*without, names.SUPPORT_LABEL):
@@ -60,8 +59,11 @@ def _replaced(body: str, before: str, old: str, new: str) -> str:
     return line.sub(lambda match: f"{match[1]}{new}", body)
 
 
-def _images(runtime: Runtime) -> set[str]:
-    """The images of the containers that train."""
-    jobs = overlay.training_jobs(runtime.manifest)
-    pods = (job["template"]["spec"]["template"]["spec"] for job in jobs)
-    return {container["image"] for pod in pods for container in pod["containers"] if "image" in container}
+def _with_image(body: str, image: str) -> str:
+    """The body with this image wherever a stack would change it."""
+    [document] = documents.parse(body, "runtime")
+    lines = body.split("\n")
+    for path, _ in overlay.of_trainers_image(document.value):
+        line = document.position((*path, "image")).line - 1
+        lines[line] = re.sub(r"(\bimage: ).*", rf"\g<1>{image}", lines[line])
+    return "\n".join(lines)

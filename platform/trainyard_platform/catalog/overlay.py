@@ -1,26 +1,28 @@
 """What a stack changes in one runtime of the catalog, so that no runtime is copied for a stack.
 
-The changes are in the pods that train: the trainer step's and, where that is
-MPI's launcher, those of the job `node`. A container elsewhere with the trainer's
-own image, such as a parameter server or what prepares the trainer, gets the
-image and the variables. Initializers stay as they are.
+Where pods go changes for those that train: the trainer step's and, where that is
+MPI's launcher, those of the job `node`. Resources change in their containers
+`node`. The image and the variables change there and in each other container with
+the image of one of these, such as a parameter server or what prepares the trainer.
+Sidecars with an image of their own, and initializers, stay as they are.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from trainyard_api import names, quantity
 from trainyard_api.json_types import copied
 
 from ..stack.runtimes import Placement, RuntimeOverlay
 
+_JOBS: Final = ("spec", "template", "spec", "replicatedJobs")
+_POD: Final = ("template", "spec", "template", "spec")
+
 
 def apply(manifest: Mapping[str, Any], overlay: RuntimeOverlay) -> dict[str, Any]:
     """A copy of the runtime with the changes made."""
     result: dict[str, Any] = copied(dict(manifest))
-    training = list(training_jobs(result))
-    images = {container.get("image") for job in training for container in _pod(job)["containers"]}
-    for job in training:
+    for job in training_jobs(result):
         template = job["template"]["spec"]["template"]
         pod = template["spec"]
         if overlay.topology is not None:
@@ -32,19 +34,11 @@ def apply(manifest: Mapping[str, Any], overlay: RuntimeOverlay) -> dict[str, Any
                 toleration.model_dump(mode="json", exclude_none=True) for toleration in overlay.tolerations
             ]
             pod["tolerations"] = [*pod.get("tolerations", []), *added]
-        for container in pod["containers"]:
-            _container(container, overlay)
-            _image(container, overlay)
-        for container in pod.get("initContainers", []):
-            if container.get("image") in images:
-                _image(container, overlay)
-    for job in result["spec"]["template"]["spec"]["replicatedJobs"]:
-        if job in training:
-            continue
-        for container in (*_pod(job).get("initContainers", []), *_pod(job)["containers"]):
-            if container.get("image") in images:
-                _env(container, overlay)
-                _image(container, overlay)
+    for container in training_containers(result):
+        _resources(container, overlay)
+    for _, container in of_trainers_image(result):
+        _env(container, overlay)
+        _image(container, overlay)
     return result
 
 
@@ -53,6 +47,28 @@ def training_jobs(manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for job in manifest["spec"]["template"]["spec"]["replicatedJobs"]:
         if step(job) == names.ANCESTOR_TRAINER or job["name"] == names.NODE:
             yield job
+
+
+def training_containers(manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The containers of a runtime that train: beside them, a pod may have sidecars."""
+    for job in training_jobs(manifest):
+        yield from (container for container in _pod(job)["containers"] if container["name"] == names.NODE)
+
+
+def of_trainers_image(manifest: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], dict[str, Any]]]:
+    """The containers with an image of those that train, themselves among them, each after the path to it.
+
+    An initializer is none of them, whatever its image is.
+    """
+    images = {container.get("image") for container in training_containers(manifest)}
+    for position, job in enumerate(manifest["spec"]["template"]["spec"]["replicatedJobs"]):
+        if step(job) not in (None, names.ANCESTOR_TRAINER):
+            continue
+        path = (*_JOBS, position, *_POD)
+        for part in ("initContainers", "containers"):
+            for index, container in enumerate(_pod(job).get(part, [])):
+                if container.get("image") in images:
+                    yield (*path, part, index), container
 
 
 def step(job: Mapping[str, Any]) -> object:
@@ -93,8 +109,7 @@ def _env(container: dict[str, Any], overlay: RuntimeOverlay) -> None:
         container["env"] = inherited + [{"name": name, "value": value} for name, value in overlay.env.items()]
 
 
-def _container(container: dict[str, Any], overlay: RuntimeOverlay) -> None:
-    _env(container, overlay)
+def _resources(container: dict[str, Any], overlay: RuntimeOverlay) -> None:
     if overlay.resources:
         # A limit is a request too. A request of the runtime's would stay when a TrainJob lowers the limit,
         # and Kubernetes refuses a pod that requests more than its limit.

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from tests.support.run_runtimes import runtime
+from trainyard_api.errors import UserError
 from trainyard_assist.local.variables import expanded
 from trainyard_assist.run import settings
 from trainyard_assist.run.runtime import Runtime
-from trainyard_assist.run.trainjob import base_name, comparable, trainjob
+from trainyard_assist.run.trainjob import base_name, comparable, gpu_of, names_gpu, trainjob
 
 COMMAND = ["python", "train.py"]
 
@@ -107,6 +108,50 @@ def test_no_gpus_are_said_only_where_there_would_be_some() -> None:
     assert "resourcesPerNode" not in made({"gpus": 0})["spec"]["trainer"]
     some = made({"gpus": 0}, runtime(resources={"limits": {"nvidia.com/gpu": "8"}}))
     assert some["spec"]["trainer"]["resourcesPerNode"]["limits"] == {"nvidia.com/gpu": "0"}
+
+
+@pytest.mark.parametrize(
+    ("covered", "gpu"),
+    [
+        ((), "nvidia.com/gpu"),
+        (("cpu", "google.com/tpu"), "nvidia.com/gpu"),
+        (("cpu", "amd.com/gpu"), "amd.com/gpu"),
+        (("gpu.intel.com/i915",), "gpu.intel.com/i915"),
+        (("amd.com/gpu", "nvidia.com/gpu"), "nvidia.com/gpu"),
+    ],
+)
+def test_a_gpu_is_the_only_kind_of_the_queue_or_else_nvidias(covered: tuple[str, ...], gpu: str) -> None:
+    groups = [{"coveredResources": [resource]} for resource in covered]
+    assert gpu_of({"metadata": {"name": "gpus"}, "spec": {"resourceGroups": groups}}) == gpu
+    amounts = {gpu: "2"}
+    assert made({"gpus": 2}, gpu=gpu)["spec"]["trainer"]["resourcesPerNode"] == {
+        "requests": amounts,
+        "limits": amounts,
+    }
+
+
+def test_several_kinds_of_gpus_of_a_queue_are_named() -> None:
+    groups = [{"coveredResources": ["gpu.intel.com/i915", "cpu", "amd.com/gpu"]}]
+    with pytest.raises(UserError) as refused:
+        gpu_of({"metadata": {"name": "gpus"}, "spec": {"resourceGroups": groups}})
+    assert str(refused.value) == (
+        "ClusterQueue gpus has several kinds of GPUs, and --gpus does not say which: name a runtime with a "
+        "limit of amd.com/gpu or gpu.intel.com/i915"
+    )
+
+
+def test_the_job_that_is_copied_or_the_runtime_names_the_gpu() -> None:
+    amd = {"limits": {"amd.com/gpu": "4"}}
+    copied = {"spec": {"trainer": {"resourcesPerNode": amd}}}
+    assert [
+        names_gpu(runtime(), None),
+        names_gpu(runtime(resources=amd), None),
+        names_gpu(runtime(), copied),
+    ] == [
+        False,
+        True,
+        True,
+    ]
 
 
 LIVE: dict[str, Any] = {

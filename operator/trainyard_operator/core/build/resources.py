@@ -24,6 +24,7 @@ Amounts = dict[str, Quantity]
 _PATH: Final = FieldPath("spec.trainer.resourcesPerNode")
 _KINDS: Final = ("requests", "limits")
 _PARTITION: Final = "nvidia.com/mig-"
+_TPU: Final = "google.com/tpu"
 _POD_LEVEL: Final = ("cpu", "memory")
 _POD_LEVEL_PREFIX: Final = "hugepages-"
 
@@ -85,14 +86,19 @@ def contradictions(info: Info) -> Iterator[str]:
             )
 
 
-def partitions(resources: Json) -> dict[str, int]:
-    """How many partitions of GPUs (MIG), by the resource's name."""
+def uncounted(resources: Json) -> dict[str, int]:
+    """How many accelerators that do not count as GPUs, by resource: partitions of GPUs (MIG), and TPUs."""
     amounts = {name: amount for kind in _KINDS for name, amount in resources.get(kind, {}).items()}
     return {
         name: count
         for name, amount in sorted(amounts.items())
-        if name.startswith(_PARTITION) and (count := quantity.parse(amount).ceil()) > 0
+        if (name == _TPU or is_partition(name)) and (count := quantity.parse(amount).ceil()) > 0
     }
+
+
+def is_partition(resource: str) -> bool:
+    """Whether it is a partition of a GPU, of which a process can use only one."""
+    return resource.startswith(_PARTITION)
 
 
 def pod_requests(job: Json, *, limits_count: bool = False) -> Amounts:

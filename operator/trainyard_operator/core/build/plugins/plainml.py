@@ -7,9 +7,10 @@ v2.3, plugin `PlainML`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from trainyard_api import names
+from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath
 
 from .. import templates
@@ -18,6 +19,9 @@ from ..info import Info
 _ENV: Final = FieldPath("spec.trainer.env")
 _OWN_DUTY: Final = ("torch", "mpi", "jax")
 """The frameworks whose plugins set the pod count and the variables themselves."""
+_PROCESSES: Final = FieldPath("spec.trainer.numProcPerNode")
+_WITH_LAUNCHER: Final = ("torch", "mpi")
+"""The frameworks whose own launcher starts the processes of a node."""
 
 
 class PlainML:
@@ -25,6 +29,16 @@ class PlainML:
 
     name = "plainml"
     implements: frozenset[str] = frozenset()
+
+    def warnings(self, info: Info) -> Sequence[str]:
+        """A warning about several processes on a node, where nothing starts them."""
+        number = json_reader.integer((info.trainer or {}).get("numProcPerNode"), _PROCESSES)
+        if number is None or number < 2 or any(info.policy(name) is not None for name in _WITH_LAUNCHER):
+            return ()
+        return (
+            f"{_PROCESSES}: {number} has no effect, since {info.runtime.name} has neither mlPolicy.torch nor "
+            "mlPolicy.mpi: its command starts once on each node",
+        )
 
     def enforce_ml_policy(self, info: Info) -> Info:
         """`info` with the pod count and the variables that the TrainJob sets."""

@@ -25,6 +25,9 @@ _TORCHTUNE_COMMAND: Final = ("tune", "run")
 _NODES: Final = "--nnodes"
 _ELASTIC: Final = re.compile(rf"{_NODES}[= ]\S{{0,200}}:(?!-)")
 """Torchrun's option with a least and a most; the default of a shell's variable is none (`${N:-1}`)."""
+_LEAST: Final = re.compile(rf'{_NODES}[= ]"?\$\{{(\w{{1,100}}):-')
+"""The variable that has the least."""
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _NOBODY: Final = PodSet(names.NODE, None, 1)
 """The error about injection targets in a runtime without a trainer."""
 
@@ -43,10 +46,10 @@ class Torch:
         return (*_missing_targets(info, policy), *reserved.errors(info, names.RESERVED_ENV["torch"]))
 
     def warnings(self, info: Info) -> Sequence[str]:
-        """Warnings about a runtime that is elastic no more, and more ranks than partitions of a GPU."""
+        """Warnings about what an elastic runtime does not get, and more ranks than accelerators."""
         if info.policy("torch") is None:
             return ()
-        return (*_elastic_warnings(info), *_partition_warnings(info))
+        return (*_elastic_warnings(info), *_uncounted_warnings(info))
 
     def enforce_ml_policy(self, info: Info) -> Info:
         """`info` with the PET_* variables; raises `InvalidFieldError` for a missing injection target."""
@@ -69,29 +72,54 @@ class Torch:
 
 def _elastic_warnings(info: Info) -> Iterator[str]:
     """A command of the TrainJob's own takes the place of the one that makes its runtime elastic."""
+    containers = (templates.container(job, names.NODE) or {} for job in info.jobs)
+    words = (word for container in containers for word in container.get("command") or ())
+    elastic = [word for word in words if _ELASTIC.search(word)]
+    if not elastic:
+        return
     trainer = info.trainer or {}
     own = [*_words(trainer, "command"), *_words(trainer, "args")]
-    if trainer.get("command") is None or any(_NODES in w for w in own):
-        return
-    containers = (templates.container(job, names.NODE) or {} for job in info.jobs)
-    if any(_ELASTIC.search(word) for container in containers for word in container.get("command") or ()):
+    if trainer.get("command") is None:
+        yield from _least_warnings(info, elastic)
+    elif not any(_NODES in word for word in own):
         yield (
             f"spec.trainer.command: replaces the command that makes {info.runtime.name} elastic, so this "
             "job fails when it loses a node: give the script as spec.trainer.args, without torchrun"
         )
 
 
-def _partition_warnings(info: Info) -> Iterator[str]:
-    """A partition of a GPU has no `gpu` in its name, so that CPUs are counted, as with Trainer."""
+def _least_warnings(info: Info, elastic: Sequence[str]) -> Iterator[str]:
+    """A least number of nodes that torchrun refuses."""
+    step = info.pod_set(ancestor=names.ANCESTOR_TRAINER)
+    if step is None:
+        return
+    nodes = info.counted(step).count
+    least = {match[1] for word in elastic for match in _LEAST.finditer(word)}
+    for variable in reserved.variables(info):
+        value = variable.get("value")
+        # An empty one counts as none, and only the kubelet knows that of another variable.
+        if variable["name"] not in least or not isinstance(value, str) or not value or "$(" in value:
+            continue
+        if not (_NUMBER.fullmatch(value) and 1 <= int(value) <= nodes):
+            yield (
+                f"{reserved.ENV_PATH}: {variable['name']} is {json_reader.shown(value)}, and numNodes is "
+                f"{nodes}: set it to a number from 1 to numNodes, or torchrun does not start"
+            )
+
+
+def _uncounted_warnings(info: Info) -> Iterator[str]:
+    """Accelerators without `gpu` in their name are no GPUs, so that CPUs are counted, as with Trainer."""
     trainer = info.trainer or {}
     ranks = processes(info, trainer)
     if trainer.get("numProcPerNode") is not None or ranks == AUTO:
         return
-    partitions = resources.partitions(resources.per_node(info))
-    if partitions and sum(partitions.values()) < int(ranks):
+    uncounted = resources.uncounted(resources.per_node(info))
+    there = sum(uncounted.values())
+    if uncounted and there < int(ranks):
+        wanted = 1 if any(map(resources.is_partition, uncounted)) else there
         yield (
             f"{_TRAINER.child('numProcPerNode')}: each node has {ranks} ranks, one for each CPU, since "
-            f"{' and '.join(partitions)} does not count as a GPU: set this to 1"
+            f"{' and '.join(uncounted)} does not count as a GPU: set this to {wanted}"
         )
 
 
