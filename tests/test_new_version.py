@@ -1,4 +1,4 @@
-"""docs/own-repository.md, "Move to a new version": a site moves over two versions, one line each time."""
+"""docs/own-repository.md, "Move to a new version": a site moves over two versions, two lines each time."""
 
 import re
 import subprocess
@@ -14,6 +14,7 @@ from tests.support.wheels import run
 pytestmark = pytest.mark.long
 
 VERSIONS = ("0.2.0", "0.3.0")
+STACK = "stacks/Pulumi.prod.yaml"
 RUNTIME = "runtimes/torch/torch-distributed.yaml"
 
 
@@ -51,7 +52,7 @@ def acme(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def test_a_site_moves_over_two_versions_by_one_line_each(dist: Path, acme: Path) -> None:
+def test_a_site_moves_over_two_versions_by_two_lines_each(dist: Path, acme: Path) -> None:
     for before, version in zip(("0.1.0", *VERSIONS), VERSIONS, strict=False):
         edit(acme / "requirements.txt", f"=={before}", f"=={version}")
         refused = run([".venv/bin/trainyard", "verify"], acme)
@@ -62,16 +63,21 @@ def test_a_site_moves_over_two_versions_by_one_line_each(dist: Path, acme: Path)
         assert number.stdout == f"trainyard {version}\n"
         verified = run(["make", "--no-print-directory", "verify"], acme)
         assert (verified.returncode, ": 0 mandatory" in verified.stderr) == (0, True), verified.stderr
+        assert f"operator.image: has version {before}," in verified.stdout
+        edit(acme / STACK, f"/trainyard/operator:{before}", f"/trainyard/operator:{version}")
+        assert "operator.image" not in run(["make", "--no-print-directory", "verify"], acme).stdout
         touched = run([".venv/bin/trainyard", "stacks", "--since", "main"], acme)
         assert touched.stdout == '["prod"]\n'
         listed = run([".venv/bin/trainyard", "runtimes", "list", "--stack", "prod"], acme).stdout
         assert (f"torch-of-{version[2]}" in listed, "ours" in listed) == (True, True)
         report = run([".venv/bin/trainyard", "report", "--since", "main"], acme)
-        assert (report.returncode, report.stdout) == (
+        assert (report.returncode, report.stdout.partition("<details>")[0]) == (
             0,
-            f"## Trainyard `{before}` becomes `{version}`; 0 other changes on 1 stack; nothing is refused\n\n"
-            f"What version `{version}` changes on a cluster is in its preview.\n",
+            f"## Trainyard `{before}` becomes `{version}`; 1 other change on 1 stack; nothing is refused\n\n"
+            "| what | becomes | on | TrainJobs |\n|---|---|---|---|\n"
+            f"| `{STACK}` | `image`: `...perator:{before}` → `...perator:{version}` | `prod` | |\n\n"
+            f"What version `{version}` changes on a cluster is in its preview.\n\n",
         )
-        assert git(acme, "diff", "--shortstat").strip() == ("1 file changed, 1 insertion(+), 1 deletion(-)")
-        assert git(acme, "status", "--short").strip() == "M requirements.txt"
+        assert git(acme, "diff", "--shortstat").strip() == "2 files changed, 2 insertions(+), 2 deletions(-)"
+        assert git(acme, "status", "--short").split() == ["M", "requirements.txt", "M", STACK]
         commit(acme)
