@@ -6,17 +6,17 @@ import re
 import runpy
 import shutil
 import subprocess
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.support.versions import VERSION
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / ".github/scripts/release.py"
 RELEASE = runpy.run_path(str(SCRIPT))
-VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 JOBS = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]
 FILES = {
     "pyproject.toml": '[project]\nversion = "0.2.0"\n',

@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.answers import answered
 from tests.support.clones import clone_at
+from tests.support.versions import VERSION
 from trainyard_cli.commands import report
 from trainyard_cli.commands.report_change import Stack
 from trainyard_cli.files import outcomes
@@ -261,9 +262,10 @@ def test_a_tenant_that_is_renamed_is_said_with_the_rights_that_go_and_those_that
 
 
 def test_images_that_begin_alike_are_cut_so_that_what_differs_is_in_sight(clone: Path) -> None:
+    image = "registry.example.com/trainyard/operator:"
+    edit("stacks/Pulumi.onprem.yaml", f"{image}{VERSION}", f"{image}0.1.0")
     alone("onprem")
-    image = "registry.example.com/trainyard/operator:0.1."
-    edit("stacks/Pulumi.onprem.yaml", f"{image}0", f"{image}1")
+    edit("stacks/Pulumi.onprem.yaml", f"{image}0.1.0", f"{image}0.1.1")
     assert (
         "| `stacks/Pulumi.onprem.yaml` | `image`: `...perator:0.1.0` → `...perator:0.1.1` | `onprem` | |"
         in written().splitlines()

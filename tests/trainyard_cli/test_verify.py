@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 from tests.support.answers import answered
 from tests.support.checked_in import hold
 from tests.support.clones import clone_at
+from tests.support.versions import VERSION
 from trainyard_api.places import Site
 from trainyard_cli.commands import verify
 from trainyard_cli.commands.lint import Format
@@ -24,7 +24,7 @@ TODAY = date(2026, 11, 21)
 MINE = "runtimes/torch/torch-mine.yaml"
 DISTRIBUTED = "runtimes/torch/torch-distributed.yaml"
 PROD = "stacks/Pulumi.prod.yaml"
-OPERATOR = f"registry.example.com/trainyard/operator:{version('trainyard')}"
+OPERATOR = f"registry.example.com/trainyard/operator:{VERSION}"
 REGISTRIES = "    policies: {parameters: {registries: [registry.example.com, docker.io, ghcr.io, nvcr.io]}}\n"
 
 
@@ -456,10 +456,9 @@ def test_an_operator_of_another_version_is_advised_about(
 ) -> None:
     edit(PROD, OPERATOR, image)
     advised = [line for line in refused(clone, "advisory") if line.startswith(PROD)]
-    new = version("trainyard")
     assert advised == [
         f"{PROD}:{line_of(image)}: operator.image: has version {old}, but the stack is rolled out with "
-        f"Trainyard {new}: set it to the image of version {new}"
+        f"Trainyard {VERSION}: set it to the image of version {VERSION}"
         for old in versions
     ]
 
