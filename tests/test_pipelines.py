@@ -119,12 +119,28 @@ def test_gitlabs_jobs_preview_a_stack_that_is_touched_and_report(clone: Path) ->
     assert not (clone / "results").exists()
     answer = run(clone, of_gitlab("preview"), STACK="prod", KUBECONFIG="/no/such/file")
     assert answer.returncode == 0, answer.stderr
-    answer = run(clone, of_gitlab("report"), CI_PIPELINE_URL="https://gitlab.example.com/7")
+    backend = {"PULUMI_BACKEND_URL": "file://."}
+    answer = run(clone, of_gitlab("report"), CI_PIPELINE_URL="https://gitlab.example.com/7", **backend)
     assert (answer.returncode, answer.stderr) == (0, "")
     [file] = GITLAB["report"]["artifacts"]["paths"]
     report = (clone / file).read_text()
     assert "- passes on `prod (nothing in it)`\n" in report
     assert report.endswith("[The run](https://gitlab.example.com/7)\n")
+
+
+@pytest.mark.parametrize(
+    ("variables", "summary"),
+    [
+        ({"PULUMI_BACKEND_URL": "file://."}, "No preview of prod"),
+        ({}, "1 change on 1 stack; nothing is refused"),
+    ],
+)
+def test_gitlabs_report_says_that_a_preview_left_nothing_where_there_is_a_backend(
+    clone: Path, variables: dict[str, str], summary: str
+) -> None:
+    answer = run(clone, of_gitlab("report"), CI_PIPELINE_URL="https://gitlab.example.com/7", **variables)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert (clone / "report.md").read_text().startswith(f"## {summary}\n")
 
 
 @pytest.mark.parametrize(
