@@ -183,6 +183,21 @@ def test_a_mistake_comes_first_with_file_and_line_and_its_stack_is_not_compared(
     ]
 
 
+def test_a_stack_whose_file_is_repaired_is_not_said_to_need_a_repair(clone: Path) -> None:
+    edit("stacks/Pulumi.onprem.yaml", "trainyard:platform:", "trainyard:platfrom:")
+    alone("onprem")
+    edit("stacks/Pulumi.onprem.yaml", "trainyard:platfrom:", "trainyard:platform:")
+    text = written()
+    assert above_the_folds(text) == (
+        "## Not compared: onprem\n\n"
+        "Not compared, because the files were invalid before, see the preview: `onprem`\n\n"
+    )
+    assert folded(text, "Each field, and each TrainJob").endswith(
+        " This was so where this branch left, and is valid now. An invalid file cannot be compared with: "
+        "see the preview of onprem"
+    )
+
+
 @pytest.mark.long
 def test_what_is_let_through_that_was_not_is_said_of_a_runtime_that_no_stack_installs_too(
     clone: Path,

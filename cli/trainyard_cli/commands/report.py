@@ -105,7 +105,8 @@ def _stack(name: str, since: str, results: Path | None, today: date) -> Stack:
     try:
         before, after = impact.asked(name, since)
     except PlatformError as error:
-        return replace(stack, not_compared=str(error))
+        was_invalid = isinstance(error, impact.WasInvalidError)
+        return replace(stack, not_compared=str(error), was_invalid=was_invalid)
     fields = core.differences(_besides(before.settings), _besides(after.settings))
     changes_of_objects = core.changes(before.objects, after.objects)
     stack = replace(
