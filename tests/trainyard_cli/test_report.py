@@ -183,6 +183,12 @@ def test_a_mistake_comes_first_with_file_and_line_and_its_stack_is_not_compared(
     ]
 
 
+def test_a_file_like_that_of_a_stack_in_another_folder_is_no_stack(clone: Path) -> None:
+    Path("archive/stacks").mkdir(parents=True)
+    Path("archive/stacks/Pulumi.old.yaml").write_text("")
+    assert written().startswith("## It touches no stack\n")
+
+
 def test_a_stack_whose_file_is_repaired_is_not_said_to_need_a_repair(clone: Path) -> None:
     edit("stacks/Pulumi.onprem.yaml", "trainyard:platform:", "trainyard:platfrom:")
     alone("onprem")
