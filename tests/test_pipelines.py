@@ -1,6 +1,7 @@
 """examples/gitops: pipelines for hosts other than GitHub do what they say, as far as no server is needed."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,13 @@ case "$1" in
 stack) echo '{"deployment": {"resources": []}}' ;;
 *) echo '{"summaryEvent": {"isPreview": true}}' ;;
 esac
+"""
+
+GUIDE = (ROOT / "docs/gitops.md").read_text().partition("## Plain YAML")[2]
+MANIFESTS = """#!/bin/sh
+# Stands for a stack of two objects, one of which is new.
+mkdir -p manifests/prod/wave-00
+touch manifests/prod/wave-00/old.yaml "manifests/prod/wave-00/$NEW.yaml"
 """
 
 NO_STACKS = """#!/bin/sh
@@ -111,12 +119,28 @@ def test_gitlabs_jobs_preview_a_stack_that_is_touched_and_report(clone: Path) ->
     assert not (clone / "results").exists()
     answer = run(clone, of_gitlab("preview"), STACK="prod", KUBECONFIG="/no/such/file")
     assert answer.returncode == 0, answer.stderr
-    answer = run(clone, of_gitlab("report"), CI_PIPELINE_URL="https://gitlab.example.com/7")
+    backend = {"PULUMI_BACKEND_URL": "file://."}
+    answer = run(clone, of_gitlab("report"), CI_PIPELINE_URL="https://gitlab.example.com/7", **backend)
     assert (answer.returncode, answer.stderr) == (0, "")
     [file] = GITLAB["report"]["artifacts"]["paths"]
     report = (clone / file).read_text()
     assert "- passes on `prod (nothing in it)`\n" in report
     assert report.endswith("[The run](https://gitlab.example.com/7)\n")
+
+
+@pytest.mark.parametrize(
+    ("variables", "summary"),
+    [
+        ({"PULUMI_BACKEND_URL": "file://."}, "No preview of prod"),
+        ({}, "1 change on 1 stack; nothing is refused"),
+    ],
+)
+def test_gitlabs_report_says_that_a_preview_left_nothing_where_there_is_a_backend(
+    clone: Path, variables: dict[str, str], summary: str
+) -> None:
+    answer = run(clone, of_gitlab("report"), CI_PIPELINE_URL="https://gitlab.example.com/7", **variables)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert (clone / "report.md").read_text().startswith(f"## {summary}\n")
 
 
 @pytest.mark.parametrize(
@@ -134,3 +158,16 @@ def test_gitlabs_jobs_run_on_merge_requests_with_all_of_the_history() -> None:
     assert GITLAB["workflow"]["rules"] == [{"if": '$CI_PIPELINE_SOURCE == "merge_request_event"'}]
     assert GITLAB["variables"] == {"GIT_DEPTH": "0", "SINCE": "$CI_MERGE_REQUEST_DIFF_BASE_SHA"}
     assert [GITLAB[job]["stage"] for job in ("verify", "preview", "report")] == GITLAB["stages"]
+
+
+@pytest.mark.parametrize(("new", "code"), [("old", 0), ("runtime", 1)])
+def test_the_guides_commands_find_an_object_that_is_missing_in_the_committed_manifests(
+    tmp_path: Path, new: str, code: int
+) -> None:
+    [commands] = re.findall(r"```console\n((?:\$ .*\n)+)```", GUIDE.partition("Commit the folder")[2])
+    script(tmp_path / "bin/make", MANIFESTS)
+    site.git(tmp_path, "init", "--quiet")
+    run(tmp_path, "make manifests", NEW="old")
+    site.commit(tmp_path)
+    answer = run(tmp_path, commands.replace("$ ", ""), NEW=new)
+    assert (answer.returncode, f"wave-00/{new}.yaml" in answer.stdout) == (code, bool(code)), answer.stderr

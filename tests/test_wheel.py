@@ -9,6 +9,7 @@ from zipfile import ZipFile
 import pytest
 
 from tests.support import wheels
+from tests.support.versions import VERSION
 from tests.support.wheels import run
 
 ROOT = Path(__file__).parents[1]
@@ -47,7 +48,7 @@ def test_in_a_sites_folder_it_does_without_a_clone_what_needs_no_cluster(
         "verify": ("", "27 runtimes on 1 stacks: 0 mandatory, 0 advisory, 0 excepted\n"),
         "lint": ("", "0 runtimes and TrainJobs, 0 other objects: 0 mandatory, 0 advisory, 0 excepted\n"),
         "stacks": ('["prod"]\n', ""),
-        "--version": ("trainyard 0.1.0\n", ""),
+        "--version": (f"trainyard {VERSION}\n", ""),
     }
     for arguments, expected in commands.items():
         done = run([trainyard, *arguments.split()], site)

@@ -6,9 +6,9 @@
 
 `check` says where the version in the repository is not the tag's (`v0.1.0` for
 0.1.0), and what the changelog lacks. `notes` prints the changelog of the tag's
-version, with links to the files at ADDRESS. `set` writes a new version wherever
-the repository has the present one. Exit code 1: it is not one version. Needs nothing but Python's standard
-library.
+version and of its candidates, with links to the files at ADDRESS. `set` writes a
+new version wherever the repository has the present one. Exit code 1: it is not one
+version. Needs nothing but Python's standard library.
 """
 
 from __future__ import annotations
@@ -61,19 +61,32 @@ def problems(root: Path, tag: str) -> list[str]:
         for place, other in versions(root)
         if other != version
     ]
-    if not section(root, version):
+    notes = section(root, version)
+    if notes is None:
         sentences.append(f"CHANGELOG.md: has no `## {version} (YYYY-MM-DD)`; run make changelog")
+    elif not notes:
+        sentences.append(f"CHANGELOG.md: says nothing below `## {version}`; write what the version changes")
     fragments = sorted(path.name for path in (root / "changes").glob("*.*.md"))
     sentences += [f"changes/{name}: is in no version yet; run make changelog" for name in fragments]
     return sentences
 
 
-def section(root: Path, version: str) -> str:
-    """What the changelog says of a version that has a date; empty if it says nothing."""
+def section(root: Path, version: str) -> str | None:
+    """What the changelog says of a version that has a date, and of its candidates; None if it lacks it."""
     text = (root / "CHANGELOG.md").read_text(encoding="utf-8")
-    heading = rf"(?m)^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)\n"
-    parts = re.split(heading, text, maxsplit=1)
-    return re.split(r"(?m)^## ", parts[1], maxsplit=1)[0].strip() if len(parts) > 1 else ""
+    parts = re.split(rf"(?m)^## {_NUMBER} \(\d{{4}}-\d\d-\d\d\)\n", text)
+    sections = {
+        name: re.split(r"(?m)^## ", rest, maxsplit=1)[0].strip()
+        for name, rest in zip(parts[1::2], parts[2::2], strict=True)
+    }
+    if version not in sections:
+        return None
+    # `make changelog` has moved to a candidate what the final version does not say again.
+    candidate = re.compile(rf"{re.escape(version)}(?:a|b|rc)[0-9]+")
+    candidates = [
+        f"## {name}\n\n{notes}" for name, notes in sections.items() if notes and candidate.fullmatch(name)
+    ]
+    return "\n\n".join(filter(None, [sections[version], *candidates]))
 
 
 def set_version(root: Path, version: str) -> None:
@@ -94,7 +107,7 @@ def main(arguments: Sequence[str], root: Path) -> int:
             print("\n".join(sentences) or f"{tag}: one version", file=sys.stderr if sentences else sys.stdout)
             return 1 if sentences else 0
         case ["notes", tag, address]:
-            print(re.sub(r"\]\((?!https?:|#)", f"]({address}/", section(root, tag.removeprefix("v"))))
+            print(re.sub(r"\]\((?!https?:|#)", f"]({address}/", section(root, tag.removeprefix("v")) or ""))
         case ["set", version] if not VERSION.fullmatch(version):
             print(f"{version}: a version is one such as 0.2.0", file=sys.stderr)
             return 1

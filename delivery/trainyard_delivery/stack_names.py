@@ -21,12 +21,17 @@ EVERY_STACK_DEPENDS_ON: Final = frozenset(
 
 SANDBOX: Final = "sandbox"
 """The stack that is for trying things out on one machine, and is delivered nowhere."""
+_SUFFIXES: Final = ("-preview", "-drift")
+"""How the other environments of a stack in a pipeline end; the first has the stack's name."""
 # As in Pulumi; so a name is safe in a shell, in JSON and as a file name.
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 
 def stacks(folder: Path) -> tuple[str, ...]:
-    """The stacks with a file in a folder, sorted; raises `PlatformError` for a name that Pulumi refuses."""
+    """The stacks with a file in a folder, sorted.
+
+    Raises `PlatformError` for a name that Pulumi refuses, and for that of an environment of another stack.
+    """
     names = []
     for path in sorted(folder.glob("Pulumi.*.yaml")):
         name = path.name.removeprefix("Pulumi.").removesuffix(".yaml")
@@ -36,6 +41,14 @@ def stacks(folder: Path) -> tuple[str, ...]:
                 "at most 100; rename the file"
             )
         names.append(name)
+    for name in names:
+        for other in (name.removesuffix(suffix) for suffix in _SUFFIXES if name.endswith(suffix)):
+            if other in names:
+                raise PlatformError(
+                    f"{folder / f'Pulumi.{name}.yaml'}: {name} is also the name of an environment of the "
+                    f"stack {other} in a pipeline, which would give one stack the credentials of the other; "
+                    "rename the stack (pulumi stack rename) and its file"
+                )
     return tuple(names)
 
 

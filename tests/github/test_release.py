@@ -6,17 +6,17 @@ import re
 import runpy
 import shutil
 import subprocess
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.support.versions import VERSION
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / ".github/scripts/release.py"
 RELEASE = runpy.run_path(str(SCRIPT))
-VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 JOBS = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]
 FILES = {
     "pyproject.toml": '[project]\nversion = "0.2.0"\n',
@@ -133,6 +133,31 @@ def test_the_notes_are_those_of_the_version_with_links_that_lead_to_its_files(sc
         f"- New ([guide]({address}/docs/new.md), [field](https://example.com)).\n",
         "",
     )
+
+
+CANDIDATES = (
+    "# Changelog\n\n## 0.2.0 (2027-01-02)\n\n{final}## 0.2.0rc2 (2027-01-01)\n\n- Second.\n\n"
+    "## 0.2.0rc1 (2026-12-31)\n\n- First.\n\n## 0.1.0 (2026-12-01)\n\n- Old.\n"
+)
+
+
+@pytest.mark.parametrize(("final", "begins"), [("", ""), ("- Last.\n\n", "- Last.\n\n")])
+def test_the_notes_of_a_version_are_also_those_of_its_candidates(
+    script: Script, final: str, begins: str
+) -> None:
+    (script.project / "CHANGELOG.md").write_text(CANDIDATES.format(final=final))
+    assert script.run("check", "v0.2.0") == (0, "v0.2.0: one version\n", "")
+    notes = f"{begins}## 0.2.0rc2\n\n- Second.\n\n## 0.2.0rc1\n\n- First.\n"
+    assert script.run("notes", "v0.2.0", "https://example.com") == (0, notes, "")
+    assert script.run("notes", "v0.2.0rc1", "https://example.com") == (0, "- First.\n", "")
+
+
+def test_a_version_of_which_the_changelog_says_nothing_is_refused_in_other_words(script: Script) -> None:
+    (script.project / "CHANGELOG.md").write_text(
+        "# Changelog\n\n## 0.2.0 (2027-01-02)\n\n## 0.1.0\n\n- Old.\n"
+    )
+    sentence = "CHANGELOG.md: says nothing below `## 0.2.0`; write what the version changes\n"
+    assert script.run("check", "v0.2.0") == (1, "", sentence)
 
 
 def test_nothing_is_published_before_the_version_is_checked_and_no_release_before_all_of_it_is_there() -> (

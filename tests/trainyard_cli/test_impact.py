@@ -98,6 +98,7 @@ def test_a_file_that_was_wrong_where_the_branch_left_is_named_as_git_names_it(cl
     code, out, err = answer("sandbox")
     assert (code, out) == (2, "")
     assert re.match(r"[0-9a-f]{12}:stacks/Pulumi\.sandbox\.yaml:\d+: config\.trainyard:platfrom: ", err), err
+    assert "\nThis was so where this branch left, and is valid now." in err
 
 
 def test_the_text_says_what_has_changed_and_of_each_job_what_it_keeps_and_loses() -> None:

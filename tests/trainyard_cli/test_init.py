@@ -12,6 +12,7 @@ import yaml
 from typer.testing import CliRunner
 
 from tests.support.answers import answered
+from tests.support.versions import VERSION, later
 from trainyard_api import places
 from trainyard_api.errors import UserError
 from trainyard_api.places import NoSiteError, Site
@@ -52,9 +53,11 @@ NEXT = (
 BY_NAME = (
     "# By its name, from the index that pip asks. That index must be your own:\n"
     "# Trainyard's releases are wheels at an address, and are in no public index.\n"
-    "trainyard[site]==0.1.0\n"
+    f"trainyard[site]=={VERSION}\n"
 )
-RELEASE = "https://github.com/acme/trainyard/releases/download/v0.1.0/trainyard-0.1.0-py3-none-any.whl"
+RELEASE = (
+    f"https://github.com/acme/trainyard/releases/download/v{VERSION}/trainyard-{VERSION}-py3-none-any.whl"
+)
 DIGEST = "0" * 64
 
 
@@ -85,7 +88,7 @@ def test_a_site_has_its_own_files_and_nothing_of_ours() -> None:
     ("origin", "text"),
     {
         "a package of an index": (None, BY_NAME),
-        "a wheel on this machine": ({"url": "file:///dist/trainyard-0.1.0-py3-none-any.whl"}, BY_NAME),
+        "a wheel on this machine": ({"url": f"file:///dist/trainyard-{VERSION}-py3-none-any.whl"}, BY_NAME),
         "a revision": ({"url": "https://github.com/acme/trainyard", "vcs_info": {"vcs": "git"}}, BY_NAME),
         "a release": (
             {"url": RELEASE, "archive_info": {"hashes": {"sha256": DIGEST}}},
@@ -98,8 +101,8 @@ def test_a_site_has_its_own_files_and_nothing_of_ours() -> None:
     }.values(),
 )
 def test_a_site_takes_trainyard_from_where_it_was_made_with(origin: Any, text: str) -> None:
-    assert pin.written("0.1.0", None if origin is None else json.dumps(origin)) == text
-    assert pin.read(text) == ("0.1.0", len(text.splitlines()))
+    assert pin.written(VERSION, None if origin is None else json.dumps(origin)) == text
+    assert pin.read(text) == (VERSION, len(text.splitlines()))
 
 
 @pytest.mark.parametrize("source", new_site.sources())
@@ -242,10 +245,10 @@ def test_it_asks_for_the_names_that_it_is_not_told() -> None:
 def test_a_site_that_pins_a_version_that_is_not_installed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     made()
     monkeypatch.chdir("acme")
-    Path("requirements.txt").write_text("# ours\ntrainyard[site]==0.9.0\n")
+    Path("requirements.txt").write_text(f"# ours\ntrainyard[site]=={later(1)}\n")
     done = CliRunner().invoke(main.app, ["stacks"])
     assert str(done.exception) == (
-        "requirements.txt:2: pins trainyard 0.9.0, and this is 0.1.0: install the pinned one (make "
+        f"requirements.txt:2: pins trainyard {later(1)}, and this is {VERSION}: install the pinned one (make "
         "environment) and call it as .venv/bin/trainyard"
     )
     assert CliRunner().invoke(main.app, ["runtimes", "list"]).exit_code == 0

@@ -180,6 +180,18 @@ def test_junit_holds_whatever_a_file_says(here: Path):
     assert "adds \N{REPLACEMENT CHARACTER}]]>&<b" in str(ElementTree.fromstring(out)[0][0].text)
 
 
+def test_a_name_that_is_no_text_is_in_every_format(here: Path):
+    name = os.fsdecode(b"\xff\x01.yaml")
+    path = written(LATEST, name)
+    answers = {style: answer(path, style=style) for style in Format}
+    assert {style: code for style, (code, _, _) in answers.items()} == dict.fromkeys(Format, 1)
+    [sarif, gitlab, junit] = (answers[style][1] for style in (Format.SARIF, Format.GITLAB, Format.JUNIT))
+    place = json.loads(sarif)["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"] == {"uri": "%FF%01.yaml"}
+    assert json.loads(gitlab)[0]["location"]["path"] == name
+    assert str(ElementTree.fromstring(junit)[0][0].text).startswith("\ufffd\ufffd.yaml:27: spec.")
+
+
 def test_junit_skips_what_is_excepted(here: Path):
     _, out, _ = answer(written(excepted("until=2027-06-01; the driver's test needs it")), style=Format.JUNIT)
     suite = ElementTree.fromstring(out)

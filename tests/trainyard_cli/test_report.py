@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.answers import answered
 from tests.support.clones import clone_at
+from tests.support.versions import VERSION
 from trainyard_cli.commands import report
 from trainyard_cli.commands.report_change import Stack
 from trainyard_cli.files import outcomes
@@ -182,6 +183,27 @@ def test_a_mistake_comes_first_with_file_and_line_and_its_stack_is_not_compared(
     ]
 
 
+def test_a_file_like_that_of_a_stack_in_another_folder_is_no_stack(clone: Path) -> None:
+    Path("archive/stacks").mkdir(parents=True)
+    Path("archive/stacks/Pulumi.old.yaml").write_text("")
+    assert written().startswith("## It touches no stack\n")
+
+
+def test_a_stack_whose_file_is_repaired_is_not_said_to_need_a_repair(clone: Path) -> None:
+    edit("stacks/Pulumi.onprem.yaml", "trainyard:platform:", "trainyard:platfrom:")
+    alone("onprem")
+    edit("stacks/Pulumi.onprem.yaml", "trainyard:platfrom:", "trainyard:platform:")
+    text = written()
+    assert above_the_folds(text) == (
+        "## Not compared: onprem\n\n"
+        "Not compared, because the files were invalid before, see the preview: `onprem`\n\n"
+    )
+    assert folded(text, "Each field, and each TrainJob").endswith(
+        " This was so where this branch left, and is valid now. An invalid file cannot be compared with: "
+        "see the preview of onprem"
+    )
+
+
 @pytest.mark.long
 def test_what_is_let_through_that_was_not_is_said_of_a_runtime_that_no_stack_installs_too(
     clone: Path,
@@ -261,9 +283,10 @@ def test_a_tenant_that_is_renamed_is_said_with_the_rights_that_go_and_those_that
 
 
 def test_images_that_begin_alike_are_cut_so_that_what_differs_is_in_sight(clone: Path) -> None:
+    image = "registry.example.com/trainyard/operator:"
+    edit("stacks/Pulumi.onprem.yaml", f"{image}{VERSION}", f"{image}0.1.0")
     alone("onprem")
-    image = "registry.example.com/trainyard/operator:0.1."
-    edit("stacks/Pulumi.onprem.yaml", f"{image}0", f"{image}1")
+    edit("stacks/Pulumi.onprem.yaml", f"{image}0.1.0", f"{image}0.1.1")
     assert (
         "| `stacks/Pulumi.onprem.yaml` | `image`: `...perator:0.1.0` → `...perator:0.1.1` | `onprem` | |"
         in written().splitlines()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.answers import answered
+from tests.support.versions import VERSION
 from trainyard_api.places import DATA
 from trainyard_cli.commands import init, show
 from trainyard_cli.output import Output
@@ -22,7 +23,7 @@ STACK = """config:
       torch-distributed: {resources: {nvidia.com/gpu: "8"}}
 """
 AUDIO = "runtimes/audio/audio.yaml"
-SHIPPED = "trainyard 0.1.0"
+SHIPPED = f"trainyard {VERSION}"
 
 
 @pytest.fixture(autouse=True)

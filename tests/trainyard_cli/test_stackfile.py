@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.versions import VERSION
 from trainyard_cli.files import stackfile
 from trainyard_platform.errors import PlatformError
 
@@ -126,12 +127,12 @@ MISTAKES = [
     ("count: 8}", "count: -8}", f"{PLATFORM}.nodePools.h100.accelerator.count: must be greater than "),
     ("        nodes: 16", "        nodes: -1", f"{PLATFORM}.nodePools.h100.nodes: must be greater than"),
     (
-        "      image: registry.example.com/trainyard/operator:0.1.0",
+        f"      image: registry.example.com/trainyard/operator:{VERSION}",
         "      image: operator",
         "must be an image with ",
     ),
     (
-        "      image: registry.example.com/trainyard/operator:0.1.0\n",
+        f"      image: registry.example.com/trainyard/operator:{VERSION}\n",
         "",
         f"{PLATFORM}.operator.image: is required",
     ),

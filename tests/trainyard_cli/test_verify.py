@@ -14,6 +14,7 @@ import pytest
 from tests.support.answers import answered
 from tests.support.checked_in import hold
 from tests.support.clones import clone_at
+from tests.support.versions import VERSION
 from trainyard_api.places import Site
 from trainyard_cli.commands import verify
 from trainyard_cli.commands.lint import Format
@@ -23,6 +24,7 @@ TODAY = date(2026, 11, 21)
 MINE = "runtimes/torch/torch-mine.yaml"
 DISTRIBUTED = "runtimes/torch/torch-distributed.yaml"
 PROD = "stacks/Pulumi.prod.yaml"
+OPERATOR = f"registry.example.com/trainyard/operator:{VERSION}"
 REGISTRIES = "    policies: {parameters: {registries: [registry.example.com, docker.io, ghcr.io, nvcr.io]}}\n"
 
 
@@ -436,6 +438,52 @@ def test_a_word_that_replaces_a_whole_stack_is_told_from_the_two_files(clone: Pa
     assert finding["message"].startswith(
         "cluster.identifier: onprem -> elsewhere makes Pulumi recreate every object"
     )
+
+
+@pytest.mark.parametrize(
+    ("image", "versions"),
+    [
+        ("registry.example.com/trainyard/operator:0.0.1", ["0.0.1"]),
+        ("ghcr.io/acme/trainyard/operator:0.0.1rc1-of-acme", ["0.0.1rc1"]),
+        (f"registry.example.com/trainyard/operator:0.0.1@sha256:{'0' * 64}", ["0.0.1"]),
+        (f"{OPERATOR}-of-acme", []),
+        ("registry.example.com/trainyard/operator:main", []),
+        ("registry.example.com/acme/operator:0.0.1", []),
+    ],
+)
+def test_an_operator_of_another_version_is_advised_about(
+    clone: Path, image: str, versions: list[str]
+) -> None:
+    edit(PROD, OPERATOR, image)
+    advised = [line for line in refused(clone, "advisory") if line.startswith(PROD)]
+    assert advised == [
+        f"{PROD}:{line_of(image)}: operator.image: has version {old}, but the stack is rolled out with "
+        f"Trainyard {VERSION}: set it to the image of version {VERSION}"
+        for old in versions
+    ]
+
+
+def test_of_a_new_version_each_image_of_trainyard_is_advised_about_that_the_stack_leaves_as_it_was(
+    clone: Path,
+) -> None:
+    edit(PROD, OPERATOR, "registry.example.com/trainyard/operator:0.0.1")
+    add_to_stack(
+        "    dataCache:\n"
+        "      initializerImage: registry.example.com/trainyard/initializers:0.0.1\n"
+        "      cacheImage: registry.example.com/trainyard/data-cache:0.0.1\n"
+    )
+    trainer = "      trl-sft: {image: example.com/trainyard/trainers:0.0.1}\n"
+    edit(PROD, "    runtimes:\n", f"    runtimes:\n{trainer}")
+    commit()
+    assert refused(clone, "advisory", since="main") == []
+    Path("requirements.txt").write_text("trainyard[site]==0.0.2\n")
+    places = [line.split(": ")[1] for line in refused(clone, "advisory", since="main")]
+    assert places == [
+        "operator.image",
+        "runtimes.trl-sft.image",
+        "dataCache.initializerImage",
+        "dataCache.cacheImage",
+    ]
 
 
 def test_what_cannot_be_asked_is_said(clone: Path) -> None:

@@ -64,6 +64,20 @@ def test_a_name_that_pulumi_refuses_is_refused_with_its_file(tmp_path: Path, nam
         stack_names.stacks(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["prod-preview", "prod-drift"])
+def test_a_name_that_is_an_environment_of_another_stack_is_refused(tmp_path: Path, name: str) -> None:
+    file = tmp_path / f"Pulumi.{name}.yaml"
+    file.touch()
+    assert stack_names.stacks(tmp_path) == (name,)
+    (tmp_path / "Pulumi.prod.yaml").touch()
+    with pytest.raises(PlatformError) as caught:
+        stack_names.stacks(tmp_path)
+    assert str(caught.value) == (
+        f"{file}: {name} is also the name of an environment of the stack prod in a pipeline, which would "
+        "give one stack the credentials of the other; rename the stack (pulumi stack rename) and its file"
+    )
+
+
 @pytest.fixture
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository with three stacks, on a branch that left main."""

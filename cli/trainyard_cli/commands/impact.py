@@ -86,14 +86,19 @@ class Asked:
     objects: Mapping[core.Ref, Mapping[str, Any]] = field(default_factory=dict)
 
 
+class WasInvalidError(PlatformError):
+    """The stack's files were invalid where this branch left, and are valid now."""
+
+
 def asked(stack: str, since: str) -> tuple[Asked, Asked]:
     """The stack's objects where this branch left `since`, and now.
 
-    Raises `GitError` if git cannot say or there is no such stack, and
-    `PlatformError` if a file is wrong.
+    Raises `GitError` if git cannot say or there is no such stack,
+    `PlatformError` if a file is wrong, and `WasInvalidError` if it only was.
     """
     here = places.site()
-    before, after = _then(here, left(since), stack), _asked(here, stack, here.beneath)
+    after = _asked(here, stack, here.beneath)
+    before = _then(here, left(since), stack)
     if before.settings is None and after.settings is None:
         raise GitError(f"stacks/Pulumi.{stack}.yaml: there is no such stack, nor was there one")
     return before, after
@@ -203,7 +208,11 @@ def _then(here: Site, revision: str, stack: str) -> Asked:
             return _asked(Site(runtimes.parent), stack, here.beneath)
         except PlatformError as error:
             # git's own notation for a file of a revision.
-            raise PlatformError(str(error).replace(f"{folder}/", f"{revision[:12]}:")) from error
+            problems = str(error).replace(f"{folder}/", f"{revision[:12]}:")
+            raise WasInvalidError(
+                f"{problems}\nThis was so where this branch left, and is valid now. An invalid file cannot "
+                f"be compared with: see the preview of {stack}"
+            ) from error
 
 
 def _asked(site: Site, stack: str, beneath: Path | None) -> Asked:

@@ -105,7 +105,8 @@ def _stack(name: str, since: str, results: Path | None, today: date) -> Stack:
     try:
         before, after = impact.asked(name, since)
     except PlatformError as error:
-        return replace(stack, not_compared=str(error))
+        was_invalid = isinstance(error, impact.WasInvalidError)
+        return replace(stack, not_compared=str(error), was_invalid=was_invalid)
     fields = core.differences(_besides(before.settings), _besides(after.settings))
     changes_of_objects = core.changes(before.objects, after.objects)
     stack = replace(
@@ -260,7 +261,7 @@ def _policies(fields: Iterable[core.Field]) -> tuple[str, ...]:
 def _gone(changed: Sequence[str], folder: Path) -> list[str]:
     """Stacks whose files a change removes; of the sandbox's nothing was rolled out."""
     kept = {*stack_names.stacks(folder), stack_names.SANDBOX}
-    files = [Path(path).name for path in changed if Path(path).parent.name == folder.name]
+    files = [Path(path).name for path in changed if Path(path).parent == Path(folder.name)]
     changed_stacks = {
         name[len("Pulumi.") : -len(".yaml")] for name in files if fnmatch(name, "Pulumi.*.yaml")
     }

@@ -46,6 +46,8 @@ class Stack:
     """Names of the runtimes that it has or had."""
     not_compared: str = ""
     """Why the change could not be determined from git."""
+    was_invalid: bool = False
+    """Whether that is because its files were invalid before the change, which they no longer are."""
     not_seen: str = ""
     """Why the TrainJobs that it reaches are unknown; empty if they are known."""
     preview: Preview | None = None

@@ -262,7 +262,10 @@ def _previews(change: Change) -> list[str]:
 
 def _besides(change: Change) -> list[str]:
     lines = []
-    if broken := [stack.name for stack in change.stacks if stack.not_compared]:
+    if mended := [stack.name for stack in change.stacks if stack.was_invalid]:
+        why = "because the files were invalid before, see the preview"
+        lines.append(f"Not compared, {why}: {_code(_names(mended), 100)}")
+    if broken := [stack.name for stack in change.stacks if stack.not_compared and not stack.was_invalid]:
         lines.append(f"Not compared until it is fixed: {_code(_names(broken), 100)}")
     if change.not_installed:
         lines.append(f"Changed, and installed by no stack: {_code(_names([*change.not_installed]), 100)}")

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Final, TextIO
 
@@ -22,7 +23,7 @@ import typer
 from trainyard_api import places
 from trainyard_api.documents import Document, DocumentError, Position, parse
 from trainyard_api.places import Site
-from trainyard_delivery import replacements, stack_names
+from trainyard_delivery import own_images, replacements, stack_names
 from trainyard_platform.artifacts import ImagePin
 from trainyard_platform.catalog import files as catalog
 from trainyard_platform.catalog import images as catalog_images
@@ -38,12 +39,14 @@ from trainyard_policies.lint.report import Entry, Report
 from trainyard_policies.rule import Finding, Level
 from trainyard_policies.settings import Policies
 
-from ..files import catalog_files, causes, git, installs, stackfile
+from ..files import catalog_files, causes, git, installs, pin, stackfile
 from ..output import FINE, REFUSED
 from .lint import Format, near, root
 
 _PLACE: Final = re.compile(r".*?:(\d+)(?::(\d+))?: (.*)")
 """`file:line: ` or `file:line:column: ` before a sentence."""
+_SAY_THE_VERSION: Final = frozenset({pin.FILE, "pyproject.toml"})
+"""The files of a site and of a clone that move it to another version of Trainyard."""
 
 
 def run(
@@ -92,8 +95,9 @@ def look(
     """Errors in the stacks and the catalog, and whether a broken file prevented the check of the rules.
 
     A finding that a stack causes is reported at its file. Advice is left out where it is about a file that
-    comes with Trainyard and, with `since`, about one that has not changed since. Raises `CannotLintError`,
-    `GitError`, `PlaceError` or `PlatformError` if git or the folders could not be read.
+    comes with Trainyard and, with `since`, about one that has not changed since; a new version of Trainyard
+    counts as a change of the images that a stack has of it. Raises `CannotLintError`, `GitError`,
+    `PlaceError` or `PlatformError` if git or the folders could not be read.
     """
     site = site or places.site()
     names = [name for name in stack_names.stacks(site.stacks) if name != stack_names.SANDBOX]
@@ -121,6 +125,9 @@ def look(
         if entry.violation.refuses
         or (entry.source in open_to_advice and (since is None or entry.source in changed))
     ]
+    moves = since is None or not _SAY_THE_VERSION.isdisjoint(git.changes_of_site(since))
+    outdated = _outdated(stacks, site.stacks)
+    entries += [entry for entry in outdated if moves or entry.source in changed]
     return Report((), len(paths), len(names)).with_entries(entries), unsound
 
 
@@ -213,6 +220,13 @@ def _replaced(
     """Advice on stacks whose file recreates the whole stack, or leaves it behind."""
     for name, settings in before.items():
         for sentence in replacements.of_stack(name, settings, stacks[name]):
+            yield _advice(name, folder, sentence)
+
+
+def _outdated(stacks: Mapping[str, StackSettings], folder: Path) -> Iterator[Entry]:
+    """Advice on images of Trainyard that are of another version than the one that runs."""
+    for name, settings in stacks.items():
+        for sentence in own_images.of_other_versions(settings, version("trainyard")):
             yield _advice(name, folder, sentence)
 
 

@@ -114,11 +114,13 @@ def gitlab(report: Report, root: Path) -> str:
         # Without the line: GitLab calls a finding with an unknown fingerprint new.
         identity = f"{path}\n{violation.rule.id}\n{violation.subject}\n{violation.message}"
         seen[identity] += 1
+        # A name need not be UTF-8 for git.
+        counted = f"{identity}\n{seen[identity]}".encode(errors="backslashreplace")
         issues.append(
             {
                 "description": f"{violation.message}. {_remark(violation)}",
                 "check_name": violation.rule.id,
-                "fingerprint": hashlib.sha256(f"{identity}\n{seen[identity]}".encode()).hexdigest(),
+                "fingerprint": hashlib.sha256(counted).hexdigest(),
                 "severity": _GITLABS[violation.rule.severity] if violation.refuses else "info",
                 "location": {"path": path, "lines": {"begin": entry.position.line}},
             }
@@ -134,11 +136,9 @@ def junit(report: Report, root: Path) -> str:
     suite = ElementTree.Element("testsuite", name="trainyard")
     counts: Counter[str] = Counter()
     for entry in report.entries:
-        violation, path = entry.violation, _relative(entry.source, root)
+        violation, path = entry.violation, _xml(_relative(entry.source, root))
         name = f"{violation.rule.id}: {path}:{entry.position.line}"
-        case = ElementTree.SubElement(
-            suite, "testcase", classname="trainyard", name=_xml(name), file=_xml(path)
-        )
+        case = ElementTree.SubElement(suite, "testcase", classname="trainyard", name=name, file=path)
         message, remark = _xml(violation.message), _xml(_remark(violation))
         if violation.refuses:
             ElementTree.SubElement(
@@ -232,7 +232,7 @@ def _sarif_rule(rule: About) -> dict[str, Any]:
 def _sarif_result(entry: Entry, root: Path) -> dict[str, Any]:
     violation = entry.violation
     region = {"startLine": entry.position.line, "startColumn": entry.position.column}
-    uri = quote(_relative(entry.source, root))
+    uri = quote(_relative(entry.source, root), errors="surrogateescape")
     result: dict[str, Any] = {
         "ruleId": violation.rule.id,
         "ruleIndex": list(rules.BY_ID).index(violation.rule.id),  # a stack has words of its own for one
