@@ -523,6 +523,37 @@ def test_multikueue_with_queues_that_hold_jobsets_is_refused() -> None:
     )
 
 
+IGNORED = (
+    "kueue.namespaceSelector does not select the namespace elsewhere, so Kueue never admits a job of this "
+    "queue: declare the namespace in tenants, or change kueue.namespaceSelector"
+)
+
+
+@pytest.mark.parametrize(
+    ("kueue", "advice"),
+    [
+        ({}, {"queues.localQueues[1]": IGNORED}),
+        (
+            {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "research"}}},
+            {"queues.localQueues[1]": IGNORED},
+        ),
+        ({"namespaceSelector": {"matchLabels": {"given-by": "others"}}}, {}),
+        ({"controller": "existing"}, {}),
+    ],
+)
+def test_a_local_queue_is_advised_against_where_kueue_ignores_its_namespace_whatever_labels_it_gets(
+    kueue: dict[str, Any], advice: dict[str, str]
+) -> None:
+    tenants = {"research": {"clusterQueue": "team", "labels": {"given-by": "others"}}}
+    doors = [
+        {"name": "more", "namespace": namespace, "clusterQueue": "team"}
+        for namespace in ("research", "elsewhere")
+    ]
+    queues = {"clusterQueues": {"team": {}}, "localQueues": doors}
+    stack = load({"kueue": {"enabled": True, **kueue}, "queues": queues, "tenants": tenants})
+    assert stack.advice() == advice
+
+
 def test_queues_without_kueue_are_refused() -> None:
     with pytest.raises(PlatformError) as stopped:
         load({"queues": {"cohorts": {"all": {}}}})

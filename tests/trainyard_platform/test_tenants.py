@@ -568,6 +568,15 @@ SAME = {"name": "default", "namespace": "team", "clusterQueue": "research"}
         ),
         (
             {
+                "tenants": {"team": TEAM, "marked": {**TEAM, "labels": {"jobs": "queued"}}},
+                "kueue": {"enabled": True, "namespaceSelector": {"matchLabels": {"jobs": "queued"}}},
+            },
+            "trainyard:platform.tenants.team: kueue.namespaceSelector does not select the namespace team, so "
+            "Kueue would ignore its jobs: add what the selector needs to tenants.team.labels, or change "
+            "kueue.namespaceSelector",
+        ),
+        (
+            {
                 "queues": {
                     "clusterQueues": {"research": {}},
                     "localQueues": [{**SAME, "name": "b"}, SAME, SAME],
@@ -688,6 +697,7 @@ SAME = {"name": "default", "namespace": "team", "clusterQueue": "research"}
         "a name that no namespace can have",
         "a queue that is not there",
         "a queue that the stack declares already",
+        "a namespace that Kueue ignores",
         "a queue that is declared twice",
         "an account of nowhere",
         "a block that is longer than an address",

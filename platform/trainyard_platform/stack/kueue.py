@@ -1,12 +1,13 @@
 """Settings of Kueue, which queues jobs and admits them."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
 from pydantic import Field
 
 from trainyard_api import names
+from trainyard_api.selectors import selects
 from trainyard_api.strict import StrictModel
 
 from .value_types import (
@@ -100,6 +101,19 @@ class Kueue(StrictModel):
         """Whether the platform installs Kueue."""
         return self.enabled and self.controller is KueueController.INSTALL
 
+    def manages(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether Kueue manages the jobs of the namespace with these labels."""
+        return selects(self.namespace_selector.manifest(), {**labels, names.NAMESPACE_LABEL: namespace})
+
+    def never_manages(self, namespace: str) -> bool:
+        """Whether Kueue ignores a namespace that is no tenant's, whatever labels others give it."""
+        selector = self.namespace_selector
+        fixed = LabelSelector(
+            match_labels={key: value for key, value in selector.match_labels.items() if _is_fixed(key)},
+            match_expressions=tuple(term for term in selector.match_expressions if _is_fixed(term.key)),
+        )
+        return not selects(fixed.manifest(), {names.NAMESPACE_LABEL: namespace})
+
     def useless(self) -> Iterator[str]:
         """Keys that have no effect with this `controller`."""
         if self.controller is KueueController.EXISTING:
@@ -109,6 +123,11 @@ class Kueue(StrictModel):
             )
         elif self.namespace is not None:
             yield "namespace"
+
+
+def _is_fixed(key: str) -> bool:
+    """Whether only the API server and the platform set this label of a namespace."""
+    return key == names.NAMESPACE_LABEL or key.startswith(names.OWN_PREFIX)
 
 
 _OF_WHO_INSTALLS = ("image", "image_pull_policy", "replicas", "resources", "wait_for_pods_ready", "values")

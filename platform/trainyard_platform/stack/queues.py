@@ -220,9 +220,11 @@ class LocalQueue(StrictModel):
     """A LocalQueue, through which a namespace uses a ClusterQueue. Tenants already have one."""
 
     name: ObjectName = Field(max_length=63)
-    """Name, for the label kueue.x-k8s.io/queue-name. Jobs without it use the queue named `default`."""
+    """Name, for the label kueue.x-k8s.io/queue-name. In a namespace that Kueue manages, jobs without this
+    label use the queue named `default`."""
     namespace: ObjectName = Field(max_length=63)
-    """Namespace of the LocalQueue. It must exist."""
+    """Namespace of the LocalQueue. It must exist, and `kueue.namespaceSelector` must select it: otherwise,
+    Kueue never admits a job of this queue."""
     cluster_queue: str
     """Name of a ClusterQueue in `clusterQueues`."""
     stop_policy: StopPolicy = StopPolicy.NONE

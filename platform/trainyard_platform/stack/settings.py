@@ -238,6 +238,7 @@ class StackSettings(StrictModel):
             yield f"kueue.{key}: kueue.controller {self.kueue.controller} has no use for it: remove it"
         for problem in tenancy.problems(self.tenants):
             yield f"tenants.{problem}"
+        yield from self._tenants_without_kueue()
         yield from self._problems_of_memory()
         for problem in self.queues.problems(self.node_pools, fair_sharing=self.kueue.fair_sharing):
             yield f"queues.{problem}"
@@ -271,6 +272,16 @@ class StackSettings(StrictModel):
                 "in tenants.<name>.resourceQuota"
             )
 
+    def _tenants_without_kueue(self) -> Iterator[str]:
+        for name, tenant in self.tenants.items():
+            labels = tenant.labels_of_namespace(name, self.labels_of_tenants)
+            if self.kueue.enabled and not self.kueue.manages(name, labels):
+                yield (
+                    f"tenants.{name}: kueue.namespaceSelector does not select the namespace {name}, so Kueue "
+                    f"would ignore its jobs: add what the selector needs to tenants.{name}.labels, or change "
+                    "kueue.namespaceSelector"
+                )
+
     def _local_queues_declared_twice(self) -> Iterator[str]:
         """Without one of two declarations, Pulumi would delete the LocalQueue of the other."""
         places = {(name, tenant.queue): f"tenants.{name}" for name, tenant in self.tenants.items()}
@@ -288,12 +299,22 @@ class StackSettings(StrictModel):
         if not (self.kueue.enabled and self.queues.cluster_queues):
             return {}
         flavors = self.queues.flavors_with_quota
-        return {
+        pools = {
             f"nodePools.{name}": f"no cluster queue has quota for its {pool.nodes} nodes, so no job of a "
             f"queue can use them: give the pool to a queue with nodePools.{name}.quota"
             for name, pool in self.node_pools.items()
             if pool.nodes and name not in flavors and not any(map(pool.nodes_of, pool.quota))
         }
+        local_queues = {
+            f"queues.localQueues[{position}]": "kueue.namespaceSelector does not select the namespace "
+            f"{local.namespace}, so Kueue never admits a job of this queue: declare the namespace in "
+            "tenants, or change kueue.namespaceSelector"
+            for position, local in enumerate(self.queues.local_queues)
+            if local.namespace not in self.tenants
+            and self.kueue.installs
+            and self.kueue.never_manages(local.namespace)
+        }
+        return {**pools, **local_queues}
 
     def _users_of_queues(self) -> Iterator[tuple[str, str]]:
         for name, pool in self.node_pools.items():

@@ -20,7 +20,7 @@ CIDR_WORDS: Final = {CIDR: "must be a block of IP addresses, such as 10.0.0.0/8"
 DEFAULT_ACCOUNT = "default"
 """The ServiceAccount of pods that name none."""
 _RESERVED_KEYS = frozenset(
-    {"app.kubernetes.io/managed-by", "kubernetes.io/metadata.name", "pod-security.kubernetes.io/enforce"}
+    {"app.kubernetes.io/managed-by", names.NAMESPACE_LABEL, "pod-security.kubernetes.io/enforce"}
 )
 _RESERVED_DOMAINS = (names.OWN_PREFIX, "pulumi.com/")
 """Prefixes of labels and annotations that only the platform may set."""
@@ -263,6 +263,15 @@ class Tenant(StrictModel):
     deletion of pods. `pods/exec` allows a shell in any pod."""
     viewers: tuple[Subject, ...] = ()
     """Users, groups and ServiceAccounts that may only read."""
+
+    def labels_of_namespace(self, name: str, further: Mapping[str, str] = {}) -> dict[str, str]:
+        """Labels of the tenant's namespace, with further ones."""
+        return {
+            **self.labels,
+            **further,
+            names.TENANT_LABEL: name,
+            "pod-security.kubernetes.io/enforce": str(self.pod_security),
+        }
 
     def quota(self, *, caches: bool = False) -> dict[str, str]:
         """Limits of the namespace's ResourceQuota, the defaults included.
