@@ -507,6 +507,52 @@ def test_queues_hold_jobsets_unless_kueue_is_there_already_or_sends_jobs_elsewhe
     assert stack.queues_hold_jobsets is holds_jobsets
 
 
+NO_TRAINJOBS = (
+    f"integrations: needs {JOBSET} or {TRAINJOB}: otherwise, nothing would queue TrainJobs, and no tenant "
+    "could create one"
+)
+
+
+@pytest.mark.parametrize(
+    ("kueue", "message"),
+    [
+        ({"integrations": []}, NO_TRAINJOBS),
+        ({"integrations": ["batch/job", "pod"]}, NO_TRAINJOBS),
+        ({"integrations": ["pod"], "controller": "existing"}, NO_TRAINJOBS),
+        ({"integrations": [JOBSET, "pod", "pod"]}, "integrations[2]: pod is listed twice"),
+        (
+            {"namespaceSelector": {}},
+            "namespaceSelector: selects kube-system and kueue-system, and Kueue does not start with such a "
+            "selector: add {key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, "
+            "kueue-system]} to matchExpressions",
+        ),
+        (
+            {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kueue-system"}}},
+            "namespaceSelector: selects kueue-system, and Kueue does not start with such a selector: add "
+            "{key: kubernetes.io/metadata.name, operator: NotIn, values: [kueue-system]} to matchExpressions",
+        ),
+    ],
+)
+def test_a_kueue_that_would_queue_no_trainjob_or_not_start_is_refused(
+    kueue: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(PlatformError) as stopped:
+        load({"kueue": {"enabled": True, **kueue}})
+    assert (
+        str(stopped.value) == f"stacks/Pulumi.demo.yaml is not valid:\n  trainyard:platform.kueue.{message}"
+    )
+
+
+def test_all_namespaces_but_those_of_the_system_can_be_kueues_and_all_of_another_kueue() -> None:
+    others = {
+        "key": "kubernetes.io/metadata.name",
+        "operator": "NotIn",
+        "values": ["kube-system", "kueue-system"],
+    }
+    load({"kueue": {"enabled": True, "namespaceSelector": {"matchExpressions": [others]}}})
+    load({"kueue": {"enabled": True, "controller": "existing", "namespaceSelector": {}}})
+
+
 def test_multikueue_with_queues_that_hold_jobsets_is_refused() -> None:
     with pytest.raises(PlatformError) as stopped:
         load(

@@ -21,6 +21,8 @@ from .value_types import (
 )
 
 KUEUE_NAMESPACE = "kueue-system"
+_NEVER_SELECTED = ("kube-system", KUEUE_NAMESPACE)
+"""Namespaces that Kueue refuses to manage jobs in, and looks for by their names alone."""
 OPENSHIFTS_KUEUE = "openshift-kueue-operator"
 """Namespace of Red Hat's build of Kueue."""
 OPENSHIFTS_LABEL = "kueue.openshift.io/managed"
@@ -113,6 +115,29 @@ class Kueue(StrictModel):
             match_expressions=tuple(term for term in selector.match_expressions if _is_fixed(term.key)),
         )
         return not selects(fixed.manifest(), {names.NAMESPACE_LABEL: namespace})
+
+    def problems(self) -> Iterator[str]:
+        """Settings with which no TrainJob would be queued, or Kueue would not start, each with its path."""
+        if not self.enabled:
+            return
+        kinds = self.integrations
+        if kinds is not None and not {Integration.TRAINJOB, Integration.JOBSET} & {*kinds}:
+            yield (
+                f"integrations: needs {Integration.JOBSET} or {Integration.TRAINJOB}: otherwise, nothing "
+                "would queue TrainJobs, and no tenant could create one"
+            )
+        if not self.installs:
+            return
+        for position, kind in enumerate(kinds or ()):
+            if kind in (kinds or ())[:position]:
+                yield f"integrations[{position}]: {kind} is listed twice"
+        system = [name for name in _NEVER_SELECTED if self.manages(name, {})]
+        if system:
+            excluded = f"{{key: {names.NAMESPACE_LABEL}, operator: NotIn, values: [{', '.join(system)}]}}"
+            yield (
+                f"namespaceSelector: selects {' and '.join(system)}, and Kueue does not start with such a "
+                f"selector: add {excluded} to matchExpressions"
+            )
 
     def useless(self) -> Iterator[str]:
         """Keys that have no effect with this `controller`."""

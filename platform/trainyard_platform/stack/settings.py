@@ -234,6 +234,8 @@ class StackSettings(StrictModel):
                 "beside a JobSet (the key and the hosts of an MPI job, the PodGroup of a gang) does not "
                 "travel with it"
             )
+        for problem in self.kueue.problems():
+            yield f"kueue.{problem}"
         for key in self.kueue.useless():
             yield f"kueue.{key}: kueue.controller {self.kueue.controller} has no use for it: remove it"
         for problem in tenancy.problems(self.tenants):
