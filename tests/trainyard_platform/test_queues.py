@@ -569,6 +569,34 @@ def test_multikueue_with_queues_that_hold_jobsets_is_refused() -> None:
     )
 
 
+SHARED = {
+    "provider": "existing",
+    "nodes": 2,
+    "machine": {"cpu": "4", "memory": "8Gi"},
+    "quota": [{"clusterQueue": "team"}],
+}
+
+
+def test_a_pool_is_advised_against_if_it_also_selects_the_nodes_of_another() -> None:
+    pools = {
+        "gpu": {**SHARED, "nodeLabels": {"kind": "gpu"}},
+        "rack": {**SHARED, "nodeLabels": {"kind": "gpu", "rack": "1"}},
+        "same": {**SHARED, "nodeLabels": {"rack": "1", "kind": "gpu"}},
+        "unused": {**SHARED, "nodeLabels": {"kind": "gpu"}, "quota": [], "nodes": 0},
+        "made": {**SHARED, "provider": "kwok", "nodeLabels": {"kind": "made"}},
+        "found": {**SHARED, "nodeLabels": {"kind": "made"}},
+        "cpu": {**SHARED, "nodeLabels": {"kind": "cpu"}},
+    }
+    stack = load({"kueue": {"enabled": True}, "queues": {"clusterQueues": {"team": {}}}, "nodePools": pools})
+    others = {"gpu": "rack", "rack": "same", "found": "made"}
+    assert stack.advice() == {
+        f"nodePools.{name}": f"its nodeLabels also select the nodes of the pool {other}, so these nodes can "
+        "be in the quota twice: add a label that only nodes of this pool have, or declare one pool and "
+        "divide it with `quota`"
+        for name, other in others.items()
+    }
+
+
 IGNORED = (
     "kueue.namespaceSelector does not select the namespace elsewhere, so Kueue never admits a job of this "
     "queue: declare the namespace in tenants, or change kueue.namespaceSelector"

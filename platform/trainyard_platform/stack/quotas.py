@@ -8,7 +8,7 @@ place in the stack file.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from trainyard_api import names, quantity
-from trainyard_api.pools import NodePool
+from trainyard_api.pools import NodePool, Provider, labels, selector
 
 from .queues import ClusterQueue, FlavorQuota, Queues, Quota, ResourceGroup
 
@@ -32,6 +32,21 @@ def problems(queues: Queues, pools: Mapping[str, NodePool]) -> Iterator[str]:
         of_pools = {pool for pool, node_pool in pools.items() if name in _users(node_pool)}
         yield from _checks_of_other_flavors(at, queue, queues.flavors_of(name) | of_pools)
     yield from _pools_with_quota_twice(queues, pools)
+
+
+def overlaps(pools: Mapping[str, NodePool]) -> dict[str, str]:
+    """The pools of existing nodes that select all nodes of another pool, each with the other pool."""
+    pairs: dict[str, str] = {}
+    for name, pool in pools.items():
+        for other, other_pool in pools.items():
+            if (
+                pool.provider is Provider.EXISTING
+                and name != other
+                and selector(name, pool).items() <= labels(other, other_pool).items()
+                and pairs.get(other) != name
+            ):
+                pairs.setdefault(name, other)
+    return pairs
 
 
 def _problems_of_topologies(queues: Queues) -> Iterator[str]:

@@ -297,26 +297,47 @@ class StackSettings(StrictModel):
                 )
 
     def advice(self) -> dict[str, str]:
-        """Valid settings that have no effect: by path, a sentence with the way out."""
+        """Valid settings that have no effect, or not the one that they seem to have: by path, a sentence with
+        the way out.
+        """
         if not (self.kueue.enabled and self.queues.cluster_queues):
             return {}
-        flavors = self.queues.flavors_with_quota
-        pools = {
-            f"nodePools.{name}": f"no cluster queue has quota for its {pool.nodes} nodes, so no job of a "
-            f"queue can use them: give the pool to a queue with nodePools.{name}.quota"
-            for name, pool in self.node_pools.items()
-            if pool.nodes and name not in flavors and not any(map(pool.nodes_of, pool.quota))
-        }
-        local_queues = {
-            f"queues.localQueues[{position}]": "kueue.namespaceSelector does not select the namespace "
-            f"{local.namespace}, so Kueue never admits a job of this queue: declare the namespace in "
-            "tenants, or change kueue.namespaceSelector"
-            for position, local in enumerate(self.queues.local_queues)
-            if local.namespace not in self.tenants
-            and self.kueue.installs
-            and self.kueue.never_manages(local.namespace)
-        }
-        return {**pools, **local_queues}
+        return dict((*self._unused_pools(), *self._pools_in_others(), *self._ignored_local_queues()))
+
+    def _unused_pools(self) -> Iterator[tuple[str, str]]:
+        for name, pool in self.node_pools.items():
+            if pool.nodes and not self._is_used(name):
+                yield (
+                    f"nodePools.{name}",
+                    f"no cluster queue has quota for its {pool.nodes} nodes, so no job of a queue can use "
+                    f"them: give the pool to a queue with nodePools.{name}.quota",
+                )
+
+    def _pools_in_others(self) -> Iterator[tuple[str, str]]:
+        used = {name: pool for name, pool in self.node_pools.items() if self._is_used(name)}
+        for name, other in quotas.overlaps(used).items():
+            yield (
+                f"nodePools.{name}",
+                f"its nodeLabels also select the nodes of the pool {other}, so these nodes can be in the "
+                "quota twice: add a label that only nodes of this pool have, or declare one pool and divide "
+                "it with `quota`",
+            )
+
+    def _ignored_local_queues(self) -> Iterator[tuple[str, str]]:
+        for position, local in enumerate(self.queues.local_queues):
+            is_tenants = local.namespace in self.tenants
+            if not is_tenants and self.kueue.installs and self.kueue.never_manages(local.namespace):
+                yield (
+                    f"queues.localQueues[{position}]",
+                    f"kueue.namespaceSelector does not select the namespace {local.namespace}, so Kueue "
+                    "never admits a job of this queue: declare the namespace in tenants, or change "
+                    "kueue.namespaceSelector",
+                )
+
+    def _is_used(self, name: str) -> bool:
+        """Whether a queue has quota in the pool."""
+        pool = self.node_pools[name]
+        return name in self.queues.flavors_with_quota or any(map(pool.nodes_of, pool.quota))
 
     def _users_of_queues(self) -> Iterator[tuple[str, str]]:
         for name, pool in self.node_pools.items():
