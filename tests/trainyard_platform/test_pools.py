@@ -745,6 +745,25 @@ def test_karpenter_gets_the_size_of_a_disk_in_whole_gibibytes(disk: str, size: s
     ]
 
 
+def test_the_disk_of_bottlerocket_is_its_second_which_has_the_images() -> None:
+    machine = {**ON_EKS["machine"], "image": "bottlerocket@v1.50.0", "disk": "200Gi"}
+    given = NodePool.model_validate({**ON_EKS, "provider": "karpenter", "machine": machine})
+    spec = karpenter_manifests.node_class("gpu", given, clouds.Karpenter.model_validate(KARPENTER))["spec"]
+    assert [mapping["deviceName"] for mapping in spec["blockDeviceMappings"]] == ["/dev/xvdb"]
+
+
+@pytest.mark.usefixtures("pins")
+@pytest.mark.parametrize(
+    ("image", "device"), [(None, "/dev/xvda"), ("BOTTLEROCKET_x86_64_NVIDIA", "/dev/xvdb")]
+)
+def test_a_disk_of_eks_is_the_one_that_has_the_images(tmp_path: Path, image: str | None, device: str) -> None:
+    given = {**ON_EKS, "machine": {**ON_EKS["machine"], "image": image, "disk": "200Gi"}}
+    template = made(tmp_path, {"eks": EKS}, given, "LaunchTemplate")
+    assert template["blockDeviceMappings"] == [
+        {"deviceName": device, "ebs": {"volumeSize": 200, "volumeType": "gp3", "encrypted": "true"}}
+    ]
+
+
 @pytest.mark.usefixtures("pins")
 def test_a_pool_with_efa_has_an_interface_for_each_and_may_be_side_by_side(tmp_path: Path) -> None:
     cluster = {"eks": {**EKS, "securityGroups": ["sg-1", "sg-2"]}}
