@@ -295,6 +295,44 @@ CASES = [
         message="clusterQueues.team.admissionChecks[0].name: there is no admission check 'nodes'",
     ),
     Case(
+        id="an admission check that is listed twice",
+        queues={
+            "admissionChecks": {"nodes": {"controllerName": "example.com/nodes"}},
+            "clusterQueues": {"team": {"admissionChecks": [{"name": "nodes"}, {"name": "nodes"}]}},
+        },
+        message="clusterQueues.team.admissionChecks[1].name: 'nodes' is listed twice: list all of its "
+        "flavors in one onFlavors",
+    ),
+    Case(
+        id="a toleration of any value with a value",
+        queues={"flavors": {"a": {"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]}}},
+        message="flavors.a.tolerations[0]: operator Exists has no use for the value 'b': remove one of "
+        "the two",
+    ),
+    *(
+        Case(
+            id=f"nine {key} of a flavor",
+            queues={"flavors": {"a": {key: nine}}},
+            message=f"flavors.a.{key}: a flavor of Kueue has at most 8 of them; has 9",
+        )
+        for key, nine in (
+            ("nodeLabels", {f"label-{number}": "x" for number in range(9)}),
+            ("nodeTaints", [{"key": f"taint-{number}"} for number in range(9)]),
+            ("tolerations", [{"key": f"taint-{number}"} for number in range(9)]),
+        )
+    ),
+    Case(
+        id="a taint that is listed twice",
+        queues={"flavors": {"a": {"nodeTaints": [{"key": "a"}, {"key": "a", "value": "b"}]}}},
+        message="flavors.a.nodeTaints[1]: a with the effect NoSchedule is listed twice",
+    ),
+    Case(
+        id="eight taints of a pool beside that of its provider",
+        queues={"clusterQueues": {"team": {}}},
+        pools={"gpu": {**POOL, "taints": [{"key": f"taint-{number}"} for number in range(8)]}},
+        message="nodePools.gpu.taints: a flavor of Kueue has at most 8 of them; has 9",
+    ),
+    Case(
         id="a worker that is not there",
         queues={
             "multiKueue": {
@@ -626,6 +664,11 @@ def test_a_local_queue_is_advised_against_where_kueue_ignores_its_namespace_what
     queues = {"clusterQueues": {"team": {}}, "localQueues": doors}
     stack = load({"kueue": {"enabled": True, **kueue}, "queues": queues, "tenants": tenants})
     assert stack.advice() == advice
+
+
+def test_a_pool_without_kueue_has_no_flavor_and_so_more_labels_than_one() -> None:
+    many = {f"label-{number}": "x" for number in range(9)}
+    load({"nodePools": {"cpu": {**SHARED, "nodeLabels": many, "quota": []}}})
 
 
 def test_queues_without_kueue_are_refused() -> None:

@@ -9,19 +9,13 @@ from enum import StrEnum
 
 from pydantic import Field, model_validator
 
-from trainyard_api.pools import NodePool, Taint, TaintEffect
+from trainyard_api.pools import NodePool, Taint
 from trainyard_api.similar import hint
 from trainyard_api.strict import Key, LabelValue, Quantity, StrictModel
 
 from .multikueue import MultiKueue
+from .tolerations import Toleration
 from .value_types import LabelSelector, ObjectName
-
-
-class TolerationOperator(StrEnum):
-    """How a toleration matches a taint."""
-
-    EQUAL = "Equal"
-    EXISTS = "Exists"
 
 
 class QueueingStrategy(StrEnum):
@@ -67,19 +61,6 @@ class Fungibility(StrEnum):
 
     MAY_STOP_SEARCH = "MayStopSearch"
     TRY_NEXT_FLAVOR = "TryNextFlavor"
-
-
-class Toleration(StrictModel):
-    """A toleration that Kueue adds to pods."""
-
-    key: Key
-    """Key of the taint."""
-    operator: TolerationOperator = TolerationOperator.EQUAL
-    """Equal compares the taint's value; Exists accepts any value."""
-    value: LabelValue = ""
-    """Value of the taint."""
-    effect: TaintEffect | None = None
-    """Effect of the taint. Default: every effect."""
 
 
 class Flavor(StrictModel):

@@ -245,6 +245,8 @@ class StackSettings(StrictModel):
         for problem in self.queues.problems(self.node_pools, fair_sharing=self.kueue.fair_sharing):
             yield f"queues.{problem}"
         yield from quotas.problems(self.queues, self.node_pools)
+        if self.kueue.enabled:
+            yield from quotas.problems_of_flavors(self.queues, self.node_pools)
         yield from self._local_queues_declared_twice()
         for part, artifact in _CHARTS.items():
             yield from chart_values.problems(artifact, getattr(self, part).values, f"{part}.values")
