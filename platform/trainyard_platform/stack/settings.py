@@ -24,7 +24,7 @@ from ..errors import PlatformError
 from . import accelerators, chart_values, operator_memory, quotas
 from . import node_pools as clouds
 from . import tenants as tenancy
-from .accelerators import Accelerator, AcceleratorKind
+from .accelerators import Accelerator, AcceleratorKind, DevicePlugin
 from .admission import Admission
 from .coscheduling import Coscheduling
 from .data_cache import DataCache
@@ -302,9 +302,21 @@ class StackSettings(StrictModel):
         """Valid settings that have no effect, or not the one that they seem to have: by path, a sentence with
         the way out.
         """
+        plugins = self._plugins_without_rights()
         if not (self.kueue.enabled and self.queues.cluster_queues):
-            return {}
-        return dict((*self._unused_pools(), *self._pools_in_others(), *self._ignored_local_queues()))
+            return dict(plugins)
+        queues = (*self._unused_pools(), *self._pools_in_others(), *self._ignored_local_queues())
+        return dict((*plugins, *queues))
+
+    def _plugins_without_rights(self) -> Iterator[tuple[str, str]]:
+        for kind, accelerator in self.accelerators.items():
+            if self.cluster.assigns_users and accelerator.device_plugin is DevicePlugin.INSTALL:
+                yield (
+                    f"accelerators.{kind}.devicePlugin",
+                    "OpenShift refuses the pods of a device plugin, which mount a folder of their node, "
+                    "unless you allow it with a SecurityContextConstraints: set shipped, and let an operator "
+                    "of the vendor bring the plugin",
+                )
 
     def _unused_pools(self) -> Iterator[tuple[str, str]]:
         for name, pool in self.node_pools.items():
