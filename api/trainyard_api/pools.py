@@ -95,7 +95,8 @@ class Machine(StrictModel):
     """With gke or aks: whether the cloud installs the GPU driver. Use none if another component installs the
     driver, such as NVIDIA's GPU operator."""
     disk: Quantity | None = None
-    """Size of the boot disk, such as 200Gi. Default: the cloud's default."""
+    """Size of the disk for images and containers, such as 200Gi. This is the boot disk, except with
+    Bottlerocket. Default: the cloud's default."""
     resources: dict[str, Quantity] = Field(default={})
     """Further resources that all pods of a node together can request, such as rdma/ib: "8". The quota of the
     pool contains these resources too."""
@@ -277,6 +278,12 @@ def interfaces(pool: NodePool) -> int:
 def disk_gib(pool: NodePool) -> int | None:
     """Size of a node's boot disk in whole GiB, as clouds count; None for the cloud's default."""
     return None if pool.machine.disk is None else -(-quantity.parse(pool.machine.disk).ceil() // 2**30)
+
+
+def disk_device(pool: NodePool) -> str:
+    """Device of the disk that a node on AWS has for images and containers, which is Bottlerocket's second."""
+    is_bottlerocket = (pool.machine.image or "").lower().startswith("bottlerocket")
+    return "/dev/xvdb" if is_bottlerocket else "/dev/xvda"
 
 
 def _is_aks_spot(pool: NodePool) -> bool:

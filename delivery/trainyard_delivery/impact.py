@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from trainyard_api import capacity, names, quantity
 from trainyard_api.json_types import Json, Manifest
-from trainyard_api.pools import Provider
+from trainyard_api.pools import EFA, NVIDIA_GPU, NVIDIA_PARTITION, Provider
 from trainyard_platform.catalog.files import Runtime
 from trainyard_platform.parts.node_pools import manifests as pool_manifests
 from trainyard_platform.parts.operator import manifests as operator_manifests
@@ -373,11 +373,12 @@ def _by_priority(change: Change, job: Job) -> Touched:
     return Touched(job, kept, f"its priority of {before}: Kueue gives it the new one, {after}, at once")
 
 
-_OF_NODES: Final = (
-    *("machine", "accelerator", "compactPlacement", "networks", "maintenance"),
-    *("capacityType", "reservation"),
-)
+_OF_NODES: Final = ("compactPlacement", "networks", "maintenance", "capacityType", "reservation")
 """Fields of a pool that its nodes have from the start: a change recreates them."""
+_OF_MACHINES: Final = ("type", "image", "version", "disk", "gpuDriver")
+"""The same, of `machine`. A cloud's node group is not told the others, from which the quota is computed."""
+_NEURON: Final = "aws.amazon.com/neuron"
+"""Beginning of the resources for whose drivers EKS has another image."""
 
 
 def _by_pool(change: Change, job: Job) -> Touched:
@@ -401,7 +402,7 @@ def _ends_pods(change: Change, provider: Provider) -> bool:
     """
     if provider is Provider.KARPENTER:
         return False
-    if any(change.before.get(part) != change.after.get(part) for part in _OF_NODES):
+    if _made_of(change.before, provider) != _made_of(change.after, provider):
         return True
     zones, new_zones = (frozenset(pool.get("zones") or ()) for pool in (change.before, change.after))
     # GKE adds zones to a pool that stays.
@@ -412,6 +413,25 @@ def _ends_pods(change: Change, provider: Provider) -> bool:
     taints = change.before.get("taints") or ()
     new_taints = [taint for taint in change.after.get("taints") or () if taint not in taints]
     return any(taint["effect"] == "NoExecute" for taint in new_taints)
+
+
+def _made_of(pool: Json, provider: Provider) -> tuple[object, ...]:
+    """What the nodes of a pool have from the start, apart from their zones."""
+    machine, accelerator = pool.get("machine") or {}, pool.get("accelerator") or {}
+    fields = tuple(pool.get(part) for part in _OF_NODES)
+    if provider is Provider.KWOK:
+        return (*fields, machine, accelerator)
+    further, resource = machine.get("resources") or {}, accelerator.get("resource") or ""
+    has_nvidia = any(name == NVIDIA_GPU or name.startswith(NVIDIA_PARTITION) for name in (resource, *further))
+    given: tuple[object, ...] = ()
+    if provider is Provider.AKS:
+        given = (has_nvidia,)  # only then it gets a driver
+    elif provider is Provider.EKS:
+        drivers = (has_nvidia, resource.startswith(_NEURON))
+        given = (further.get(EFA), machine.get("image") or drivers)
+    elif resource == NVIDIA_GPU:
+        given = (accelerator.get("type"), accelerator.get("count"))
+    return (*fields, *(machine.get(part) for part in _OF_MACHINES), *given)
 
 
 def _nodes(pool: Json, provider: Provider) -> int:

@@ -74,8 +74,7 @@ def test_a_preview_refuses_a_runtime_whose_jobs_kubernetes_would_refuse(
     """The cluster is asked in a dry run, and asks the operator's webhook."""
     file, document = stack_file(platform, tmp_path)
     runtimes = document["config"]["trainyard:platform"]["runtimes"]
-    toleration = {"key": "nvidia.com/gpu", "operator": "Exists", "value": "b"}
-    runtimes["torch-distributed"]["tolerations"] = [toleration]
+    runtimes["torch-distributed"]["env"] = {"NO=NAME": "x"}
     file.write_text(yaml.safe_dump(document))
     answer, outcome = preview(platform, file)
     said = answer.stdout + answer.stderr

@@ -368,6 +368,36 @@ def test_a_pool_keeps_its_nodes_and_their_pods_where_its_cloud_changes_it_in_pla
     assert touched(change, [JOB]) == (lost if is_lost else Touched(JOB, "its pods"),)
 
 
+MACHINE = {"cpu": "96", "memory": "1Ti", "type": "big"}
+GPUS = {"type": "nvidia-h100", "resource": "nvidia.com/gpu", "count": 8}
+
+
+@pytest.mark.parametrize(
+    ("changed", "losing"),
+    [
+        ({"machine": {**MACHINE, "cpu": "90", "memory": "900Gi"}}, {"kwok"}),
+        ({"machine": {**MACHINE, "resources": {"rdma/ib": "8"}}}, {"kwok"}),
+        ({"machine": {**MACHINE, "resources": {"vpc.amazonaws.com/efa": "32"}}}, {"kwok", "eks"}),
+        ({"machine": {**MACHINE, "type": "bigger"}}, {"kwok", "eks", "gke", "aks"}),
+        ({"machine": {**MACHINE, "disk": "1Ti"}}, {"kwok", "eks", "gke", "aks"}),
+        ({"accelerator": {**GPUS, "type": "nvidia-h100-80gb"}}, {"kwok", "gke"}),
+        ({"accelerator": {**GPUS, "count": 4}}, {"kwok", "gke"}),
+        ({"accelerator": {**GPUS, "resource": "nvidia.com/mig-1g.10gb"}}, {"kwok", "gke"}),
+        ({"accelerator": {**GPUS, "resource": "aws.amazon.com/neuron"}}, {"kwok", "eks", "gke", "aks"}),
+        ({"accelerator": None}, {"kwok", "eks", "gke", "aks"}),
+    ],
+)
+def test_pods_are_lost_only_if_the_nodes_of_their_pool_are_made_of_something_else(
+    changed: dict[str, Any], losing: set[str]
+) -> None:
+    def loses(provider: str) -> bool:
+        before = {"provider": provider, "nodes": 2, "zones": ["a"], "machine": MACHINE, "accelerator": GPUS}
+        change = Change(Ref("NodePool", "", "gpu"), Verb.CHANGED, before, {**before, **changed})
+        return bool(touched(change, [JOB])[0].loses)
+
+    assert {provider for provider in ("kwok", "eks", "gke", "aks") if loses(provider)} == losing
+
+
 def test_a_pool_of_karpenter_is_known_in_a_preview_too() -> None:
     limits = {"spec": {"limits": {"nodes": "2"}}}
     ref = Ref("NodePool", "", "gpu")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from trainyard_api.json_types import Manifest
-from trainyard_delivery.drift.selectors import selects
+from trainyard_api.selectors import selects
 from trainyard_delivery.drift.unmanaged import ADMISSION, RBAC, Unmanaged, unmanaged
 from trainyard_delivery.drift.verdicts import Ref
 from trainyard_platform.stack.drift import Known

@@ -171,6 +171,27 @@ def test_containers_that_train_are_told_what_their_accelerator_needs() -> None:
     assert equipment.equipped(given, {}) == given
 
 
+@pytest.mark.parametrize(
+    ("distribution", "plugin", "advised"),
+    [("openshift", "install", True), ("openshift", "shipped", False), ("kubernetes", "install", False)],
+)
+def test_a_plugin_that_openshift_refuses_is_advised_against(
+    distribution: str, plugin: str, advised: bool
+) -> None:
+    given = {
+        "operator": OPERATOR,
+        "cluster": {"distribution": distribution},
+        "accelerators": {"nvidia": {"devicePlugin": plugin}},
+    }
+    sentence = (
+        "OpenShift refuses the pods of a device plugin, which mount a folder of their node, unless you "
+        "allow it with a SecurityContextConstraints: set shipped, and let an operator of the vendor bring "
+        "the plugin"
+    )
+    advice = {"accelerators.nvidia.devicePlugin": sentence} if advised else {}
+    assert settings.load(json.dumps(given), "demo").advice() == advice
+
+
 @pytest.mark.usefixtures("pins")
 def test_only_what_the_stack_wants_installed_is(tmp_path: Any) -> None:
     source = {"source": "folder", "folder": str(program.artifacts_folder(tmp_path))}

@@ -71,6 +71,16 @@ def test_it_may_so_in_the_namespaces_of_tenants() -> None:
     ]
 
 
+def test_its_image_is_pulled_with_the_pull_secrets_of_the_tenant() -> None:
+    account, _ = manifests.account("team", ["registry", "mirror"])
+    assert account == {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": "kubeflow-trainer-cache-initializer", "namespace": "team"},
+        "imagePullSecrets": [{"name": "registry"}, {"name": "mirror"}],
+    }
+
+
 SET = "object.spec.leaderWorkerTemplate"
 
 

@@ -71,6 +71,14 @@ WITH_EFA: dict[str, Any] = {
     "machine": {**ON_EKS["machine"], "resources": {EFA: "2"}},
 }
 WITH_INFINIBAND = {"resources": {"rdma/ib": "8"}}
+ON_AKS: dict[str, Any] = {
+    **ON_EKS,
+    "provider": "aks",
+    "minNodes": 0,
+    "zones": ["1"],
+    "machine": {**ON_EKS["machine"], "type": "Standard_ND96isr_H100_v5"},
+}
+"""A pool that starts empty."""
 
 
 LABEL_KEY = "must be the key of a label or an annotation, such as cost-center or example.com/cost-center"
@@ -577,6 +585,20 @@ CLUSTER_CASES = [
             ),
         )
     ),
+    *(
+        ClusterCase(
+            id=f"{resource} of nodes of AKS that are not there",
+            cluster={"aks": AKS},
+            pools={"gpu": {**ON_AKS, **changed}},
+            message=f"nodePools.gpu.minNodes: must be at least 1 with {resource}: of an empty node pool of "
+            "AKS, the autoscaler knows only CPU, memory, ephemeral storage and whole NVIDIA GPUs, so jobs "
+            "that request this resource would wait forever",
+        )
+        for resource, changed in (
+            ("rdma/ib", {"machine": {**ON_AKS["machine"], **WITH_INFINIBAND}}),
+            ("example.com/gpu", {"accelerator": {"type": "some", "resource": "example.com/gpu", "count": 8}}),
+        )
+    ),
     ClusterCase(
         id="EFA in two zones",
         cluster={"eks": {**EKS, "securityGroups": ["sg-1"]}},
@@ -681,6 +703,14 @@ def registered(
     [
         pytest.param({**ON_EKS, "minNodes": 0}, id="of GPUs alone"),
         pytest.param({**WITH_EFA, "minNodes": 1}, id="with a node that has EFA"),
+        pytest.param(
+            {**ON_AKS, "machine": {**ON_AKS["machine"], "resources": {"ephemeral-storage": "1Ti"}}},
+            id="of GPUs and disks alone, on AKS",
+        ),
+        pytest.param(
+            {**ON_AKS, "machine": {**ON_AKS["machine"], **WITH_INFINIBAND}, "minNodes": 1},
+            id="with a node that has InfiniBand",
+        ),
         pytest.param({**WITH_EFA, "nodes": 0, "minNodes": 0}, id="that stays empty"),
         pytest.param(
             {
@@ -693,7 +723,8 @@ def registered(
     ],
 )
 def test_a_pool_may_start_with_nodes_that_its_autoscaler_knows(given: dict[str, Any]) -> None:
-    cluster = {"eks": {**EKS, "securityGroups": ["sg-1"]}, "karpenter": KARPENTER}
+    on_aws = {"eks": {**EKS, "securityGroups": ["sg-1"]}, "karpenter": KARPENTER}
+    cluster = {"aks": AKS} if given["provider"] == "aks" else on_aws
     pools = {"gpu": NodePool.model_validate(given)}
     assert [*clouds.problems(pools, clouds.Clouds.model_validate(cluster))] == []
 
@@ -711,6 +742,25 @@ def test_karpenter_gets_the_size_of_a_disk_in_whole_gibibytes(disk: str, size: s
             "deviceName": "/dev/xvda",
             "ebs": {"volumeSize": size, "volumeType": "gp3", "encrypted": True},
         }
+    ]
+
+
+def test_the_disk_of_bottlerocket_is_its_second_which_has_the_images() -> None:
+    machine = {**ON_EKS["machine"], "image": "bottlerocket@v1.50.0", "disk": "200Gi"}
+    given = NodePool.model_validate({**ON_EKS, "provider": "karpenter", "machine": machine})
+    spec = karpenter_manifests.node_class("gpu", given, clouds.Karpenter.model_validate(KARPENTER))["spec"]
+    assert [mapping["deviceName"] for mapping in spec["blockDeviceMappings"]] == ["/dev/xvdb"]
+
+
+@pytest.mark.usefixtures("pins")
+@pytest.mark.parametrize(
+    ("image", "device"), [(None, "/dev/xvda"), ("BOTTLEROCKET_x86_64_NVIDIA", "/dev/xvdb")]
+)
+def test_a_disk_of_eks_is_the_one_that_has_the_images(tmp_path: Path, image: str | None, device: str) -> None:
+    given = {**ON_EKS, "machine": {**ON_EKS["machine"], "image": image, "disk": "200Gi"}}
+    template = made(tmp_path, {"eks": EKS}, given, "LaunchTemplate")
+    assert template["blockDeviceMappings"] == [
+        {"deviceName": device, "ebs": {"volumeSize": 200, "volumeType": "gp3", "encrypted": "true"}}
     ]
 
 

@@ -295,6 +295,44 @@ CASES = [
         message="clusterQueues.team.admissionChecks[0].name: there is no admission check 'nodes'",
     ),
     Case(
+        id="an admission check that is listed twice",
+        queues={
+            "admissionChecks": {"nodes": {"controllerName": "example.com/nodes"}},
+            "clusterQueues": {"team": {"admissionChecks": [{"name": "nodes"}, {"name": "nodes"}]}},
+        },
+        message="clusterQueues.team.admissionChecks[1].name: 'nodes' is listed twice: list all of its "
+        "flavors in one onFlavors",
+    ),
+    Case(
+        id="a toleration of any value with a value",
+        queues={"flavors": {"a": {"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]}}},
+        message="flavors.a.tolerations[0]: operator Exists has no use for the value 'b': remove one of "
+        "the two",
+    ),
+    *(
+        Case(
+            id=f"nine {key} of a flavor",
+            queues={"flavors": {"a": {key: nine}}},
+            message=f"flavors.a.{key}: a flavor of Kueue has at most 8 of them; has 9",
+        )
+        for key, nine in (
+            ("nodeLabels", {f"label-{number}": "x" for number in range(9)}),
+            ("nodeTaints", [{"key": f"taint-{number}"} for number in range(9)]),
+            ("tolerations", [{"key": f"taint-{number}"} for number in range(9)]),
+        )
+    ),
+    Case(
+        id="a taint that is listed twice",
+        queues={"flavors": {"a": {"nodeTaints": [{"key": "a"}, {"key": "a", "value": "b"}]}}},
+        message="flavors.a.nodeTaints[1]: a with the effect NoSchedule is listed twice",
+    ),
+    Case(
+        id="eight taints of a pool beside that of its provider",
+        queues={"clusterQueues": {"team": {}}},
+        pools={"gpu": {**POOL, "taints": [{"key": f"taint-{number}"} for number in range(8)]}},
+        message="nodePools.gpu.taints: a flavor of Kueue has at most 8 of them; has 9",
+    ),
+    Case(
         id="a worker that is not there",
         queues={
             "multiKueue": {
@@ -507,6 +545,52 @@ def test_queues_hold_jobsets_unless_kueue_is_there_already_or_sends_jobs_elsewhe
     assert stack.queues_hold_jobsets is holds_jobsets
 
 
+NO_TRAINJOBS = (
+    f"integrations: needs {JOBSET} or {TRAINJOB}: otherwise, nothing would queue TrainJobs, and no tenant "
+    "could create one"
+)
+
+
+@pytest.mark.parametrize(
+    ("kueue", "message"),
+    [
+        ({"integrations": []}, NO_TRAINJOBS),
+        ({"integrations": ["batch/job", "pod"]}, NO_TRAINJOBS),
+        ({"integrations": ["pod"], "controller": "existing"}, NO_TRAINJOBS),
+        ({"integrations": [JOBSET, "pod", "pod"]}, "integrations[2]: pod is listed twice"),
+        (
+            {"namespaceSelector": {}},
+            "namespaceSelector: selects kube-system and kueue-system, and Kueue does not start with such a "
+            "selector: add {key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, "
+            "kueue-system]} to matchExpressions",
+        ),
+        (
+            {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kueue-system"}}},
+            "namespaceSelector: selects kueue-system, and Kueue does not start with such a selector: add "
+            "{key: kubernetes.io/metadata.name, operator: NotIn, values: [kueue-system]} to matchExpressions",
+        ),
+    ],
+)
+def test_a_kueue_that_would_queue_no_trainjob_or_not_start_is_refused(
+    kueue: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(PlatformError) as stopped:
+        load({"kueue": {"enabled": True, **kueue}})
+    assert (
+        str(stopped.value) == f"stacks/Pulumi.demo.yaml is not valid:\n  trainyard:platform.kueue.{message}"
+    )
+
+
+def test_all_namespaces_but_those_of_the_system_can_be_kueues_and_all_of_another_kueue() -> None:
+    others = {
+        "key": "kubernetes.io/metadata.name",
+        "operator": "NotIn",
+        "values": ["kube-system", "kueue-system"],
+    }
+    load({"kueue": {"enabled": True, "namespaceSelector": {"matchExpressions": [others]}}})
+    load({"kueue": {"enabled": True, "controller": "existing", "namespaceSelector": {}}})
+
+
 def test_multikueue_with_queues_that_hold_jobsets_is_refused() -> None:
     with pytest.raises(PlatformError) as stopped:
         load(
@@ -521,6 +605,70 @@ def test_multikueue_with_queues_that_hold_jobsets_is_refused() -> None:
         "beside a JobSet (the key and the hosts of an MPI job, the PodGroup of a gang) does not travel with "
         "it"
     )
+
+
+SHARED = {
+    "provider": "existing",
+    "nodes": 2,
+    "machine": {"cpu": "4", "memory": "8Gi"},
+    "quota": [{"clusterQueue": "team"}],
+}
+
+
+def test_a_pool_is_advised_against_if_it_also_selects_the_nodes_of_another() -> None:
+    pools = {
+        "gpu": {**SHARED, "nodeLabels": {"kind": "gpu"}},
+        "rack": {**SHARED, "nodeLabels": {"kind": "gpu", "rack": "1"}},
+        "same": {**SHARED, "nodeLabels": {"rack": "1", "kind": "gpu"}},
+        "unused": {**SHARED, "nodeLabels": {"kind": "gpu"}, "quota": [], "nodes": 0},
+        "made": {**SHARED, "provider": "kwok", "nodeLabels": {"kind": "made"}},
+        "found": {**SHARED, "nodeLabels": {"kind": "made"}},
+        "cpu": {**SHARED, "nodeLabels": {"kind": "cpu"}},
+    }
+    stack = load({"kueue": {"enabled": True}, "queues": {"clusterQueues": {"team": {}}}, "nodePools": pools})
+    others = {"gpu": "rack", "rack": "same", "found": "made"}
+    assert stack.advice() == {
+        f"nodePools.{name}": f"its nodeLabels also select the nodes of the pool {other}, so these nodes can "
+        "be in the quota twice: add a label that only nodes of this pool have, or declare one pool and "
+        "divide it with `quota`"
+        for name, other in others.items()
+    }
+
+
+IGNORED = (
+    "kueue.namespaceSelector does not select the namespace elsewhere, so Kueue never admits a job of this "
+    "queue: declare the namespace in tenants, or change kueue.namespaceSelector"
+)
+
+
+@pytest.mark.parametrize(
+    ("kueue", "advice"),
+    [
+        ({}, {"queues.localQueues[1]": IGNORED}),
+        (
+            {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "research"}}},
+            {"queues.localQueues[1]": IGNORED},
+        ),
+        ({"namespaceSelector": {"matchLabels": {"given-by": "others"}}}, {}),
+        ({"controller": "existing"}, {}),
+    ],
+)
+def test_a_local_queue_is_advised_against_where_kueue_ignores_its_namespace_whatever_labels_it_gets(
+    kueue: dict[str, Any], advice: dict[str, str]
+) -> None:
+    tenants = {"research": {"clusterQueue": "team", "labels": {"given-by": "others"}}}
+    doors = [
+        {"name": "more", "namespace": namespace, "clusterQueue": "team"}
+        for namespace in ("research", "elsewhere")
+    ]
+    queues = {"clusterQueues": {"team": {}}, "localQueues": doors}
+    stack = load({"kueue": {"enabled": True, **kueue}, "queues": queues, "tenants": tenants})
+    assert stack.advice() == advice
+
+
+def test_a_pool_without_kueue_has_no_flavor_and_so_more_labels_than_one() -> None:
+    many = {f"label-{number}": "x" for number in range(9)}
+    load({"nodePools": {"cpu": {**SHARED, "nodeLabels": many, "quota": []}}})
 
 
 def test_queues_without_kueue_are_refused() -> None:

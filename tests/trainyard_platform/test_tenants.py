@@ -15,7 +15,7 @@ from trainyard_platform.parts.kueue import manifests as kueue
 from trainyard_platform.parts.operator import endpoints as operator
 from trainyard_platform.parts.tenants import manifests as tenant_manifests
 from trainyard_platform.parts.volcano import manifests as volcano
-from trainyard_platform.stack import settings
+from trainyard_platform.stack import resource_quotas, settings
 from trainyard_platform.stack.queues import Queues
 from trainyard_platform.stack.tenants import Tenant
 
@@ -115,6 +115,56 @@ def test_limits_that_the_api_server_refuses_beside_the_requests_are_refused_befo
     assert str(refused.value).splitlines()[1:] == [
         f"  trainyard:platform.tenants.team.containerDefaults: {message}"
     ]
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        (
+            {"nvidia.com/gpu": "8"},
+            "nvidia.com/gpu: Kubernetes would not enforce it: write requests.nvidia.com/gpu",
+        ),
+        (
+            {"limits.nvidia.com/gpu": "8"},
+            "limits.nvidia.com/gpu: Kubernetes would not enforce it: write requests.nvidia.com/gpu",
+        ),
+        (
+            {"pod": "8"},
+            "pod: no ResourceQuota has this limit. Of other objects it is count/<resource>.<group>, and of "
+            "devices requests.<domain>/<resource>; did you mean pods?",
+        ),
+        (
+            {"requests.nvidia.com/": "8"},
+            "requests.nvidia.com/: must be a key such as requests.nvidia.com/gpu or count/jobs.batch",
+        ),
+        ({"pods": "500m"}, "pods: must be a whole number; is '500m'"),
+        ({"count/jobs.batch": "1.5"}, "count/jobs.batch: must be a whole number; is '1.5'"),
+    ],
+)
+def test_limits_of_a_namespace_that_kubernetes_refuses_or_never_enforces_are_refused(
+    limits: dict[str, str], message: str
+) -> None:
+    assert list(resource_quotas.problems(limits)) == [message]
+
+
+def test_limits_of_a_namespace_are_those_that_kubernetes_enforces() -> None:
+    limits = {
+        "cpu": "1500m",
+        "limits.memory": "1.5Gi",
+        "requests.ephemeral-storage": "1Ti",
+        "hugepages-2Mi": "1Gi",
+        "requests.hugepages-1Gi": "8Gi",
+        "pods": "1k",
+        "services.loadbalancers": "0",
+        "requests.storage": "10Ti",
+        "requests.nvidia.com/gpu": "16",
+        "requests.deviceclass.resource.kubernetes.io/gpu": "4",
+        "count/trainjobs.trainer.kubeflow.org": "100",
+        "fast.storageclass.storage.k8s.io/requests.storage": "0",
+        "fast.storageclass.storage.k8s.io/persistentvolumeclaims": "5",
+        "gpu.deviceclass.resource.k8s.io/devices": "8",
+    }
+    assert list(resource_quotas.problems(limits)) == []
 
 
 @pytest.mark.parametrize(
@@ -568,6 +618,15 @@ SAME = {"name": "default", "namespace": "team", "clusterQueue": "research"}
         ),
         (
             {
+                "tenants": {"team": TEAM, "marked": {**TEAM, "labels": {"jobs": "queued"}}},
+                "kueue": {"enabled": True, "namespaceSelector": {"matchLabels": {"jobs": "queued"}}},
+            },
+            "trainyard:platform.tenants.team: kueue.namespaceSelector does not select the namespace team, so "
+            "Kueue would ignore its jobs: add what the selector needs to tenants.team.labels, or change "
+            "kueue.namespaceSelector",
+        ),
+        (
+            {
                 "queues": {
                     "clusterQueues": {"research": {}},
                     "localQueues": [{**SAME, "name": "b"}, SAME, SAME],
@@ -575,6 +634,11 @@ SAME = {"name": "default", "namespace": "team", "clusterQueue": "research"}
             },
             "trainyard:platform.queues.localQueues[2]: queues.localQueues[1] already declares the LocalQueue "
             "default in team: remove one of them",
+        ),
+        (
+            {"tenants": {"team": {**TEAM, "resourceQuota": {"amd.com/gpu": "8"}}}},
+            "trainyard:platform.tenants.team.resourceQuota.amd.com/gpu: Kubernetes would not enforce it: "
+            "write requests.amd.com/gpu",
         ),
         (
             {"tenants": {"team": {**TEAM, "viewers": [{"kind": "ServiceAccount", "name": "x"}]}}},
@@ -688,7 +752,9 @@ SAME = {"name": "default", "namespace": "team", "clusterQueue": "research"}
         "a name that no namespace can have",
         "a queue that is not there",
         "a queue that the stack declares already",
+        "a namespace that Kueue ignores",
         "a queue that is declared twice",
+        "a limit of nothing",
         "an account of nowhere",
         "a block that is longer than an address",
         "a block that is no block",

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from trainyard_api import names
 from trainyard_api.json_types import Json
+from trainyard_api.selectors import selects
 from trainyard_platform.stack.drift import Known
 
-from .selectors import selects
 from .verdicts import Ref
 
 RBAC: Final = "rbac.authorization.k8s.io/v1"
@@ -152,7 +153,7 @@ class _Stack:
         self._of_the_cluster = {(ref.kind, ref.name) for ref in self._refs}
         self._namespaces = {
             manifest["metadata"]["name"]: {
-                "kubernetes.io/metadata.name": manifest["metadata"]["name"],
+                names.NAMESPACE_LABEL: manifest["metadata"]["name"],
                 **(manifest["metadata"].get("labels") or {}),
             }
             for manifest in git

@@ -1,12 +1,13 @@
 """Settings of Kueue, which queues jobs and admits them."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
 from pydantic import Field
 
 from trainyard_api import names
+from trainyard_api.selectors import selects
 from trainyard_api.strict import StrictModel
 
 from .value_types import (
@@ -20,6 +21,8 @@ from .value_types import (
 )
 
 KUEUE_NAMESPACE = "kueue-system"
+_NEVER_SELECTED = ("kube-system", KUEUE_NAMESPACE)
+"""Namespaces that Kueue refuses to manage jobs in, and looks for by their names alone."""
 OPENSHIFTS_KUEUE = "openshift-kueue-operator"
 """Namespace of Red Hat's build of Kueue."""
 OPENSHIFTS_LABEL = "kueue.openshift.io/managed"
@@ -100,6 +103,42 @@ class Kueue(StrictModel):
         """Whether the platform installs Kueue."""
         return self.enabled and self.controller is KueueController.INSTALL
 
+    def manages(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether Kueue manages the jobs of the namespace with these labels."""
+        return selects(self.namespace_selector.manifest(), {**labels, names.NAMESPACE_LABEL: namespace})
+
+    def never_manages(self, namespace: str) -> bool:
+        """Whether Kueue ignores a namespace that is no tenant's, whatever labels others give it."""
+        selector = self.namespace_selector
+        fixed = LabelSelector(
+            match_labels={key: value for key, value in selector.match_labels.items() if _is_fixed(key)},
+            match_expressions=tuple(term for term in selector.match_expressions if _is_fixed(term.key)),
+        )
+        return not selects(fixed.manifest(), {names.NAMESPACE_LABEL: namespace})
+
+    def problems(self) -> Iterator[str]:
+        """Settings with which no TrainJob would be queued, or Kueue would not start, each with its path."""
+        if not self.enabled:
+            return
+        kinds = self.integrations
+        if kinds is not None and not {Integration.TRAINJOB, Integration.JOBSET} & {*kinds}:
+            yield (
+                f"integrations: needs {Integration.JOBSET} or {Integration.TRAINJOB}: otherwise, nothing "
+                "would queue TrainJobs, and no tenant could create one"
+            )
+        if not self.installs:
+            return
+        for position, kind in enumerate(kinds or ()):
+            if kind in (kinds or ())[:position]:
+                yield f"integrations[{position}]: {kind} is listed twice"
+        system = [name for name in _NEVER_SELECTED if self.manages(name, {})]
+        if system:
+            excluded = f"{{key: {names.NAMESPACE_LABEL}, operator: NotIn, values: [{', '.join(system)}]}}"
+            yield (
+                f"namespaceSelector: selects {' and '.join(system)}, and Kueue does not start with such a "
+                f"selector: add {excluded} to matchExpressions"
+            )
+
     def useless(self) -> Iterator[str]:
         """Keys that have no effect with this `controller`."""
         if self.controller is KueueController.EXISTING:
@@ -109,6 +148,11 @@ class Kueue(StrictModel):
             )
         elif self.namespace is not None:
             yield "namespace"
+
+
+def _is_fixed(key: str) -> bool:
+    """Whether only the API server and the platform set this label of a namespace."""
+    return key == names.NAMESPACE_LABEL or key.startswith(names.OWN_PREFIX)
 
 
 _OF_WHO_INSTALLS = ("image", "image_pull_policy", "replicas", "resources", "wait_for_pods_ready", "values")

@@ -38,8 +38,20 @@ _NAMES: Final = {
 }
 """The names that a cloud accepts for a pool, where these are fewer than `_LABEL`."""
 
-_KNOWN_OF_MACHINE_TYPES: Final = frozenset({"cpu", "memory", NVIDIA_GPU})
-"""Resources that Cluster Autoscaler knows of AWS's machine types."""
+_KNOWN_OF_MACHINE_TYPES: Final = {
+    Provider.EKS: (
+        frozenset({"cpu", "memory", NVIDIA_GPU}),
+        "of an empty node group of EKS, Cluster Autoscaler knows only CPU, memory and whole NVIDIA GPUs",
+        ". Provider karpenter knows other devices of AWS too, such as EFA",
+    ),
+    Provider.AKS: (
+        frozenset({"cpu", "memory", "ephemeral-storage", NVIDIA_GPU}),
+        "of an empty node pool of AKS, the autoscaler knows only CPU, memory, ephemeral storage and whole "
+        "NVIDIA GPUs",
+        "",
+    ),
+}
+"""Resources that an autoscaler knows of the cloud's machine types, what it does not know, and the way out."""
 
 
 class Karpenter(StrictModel):
@@ -186,14 +198,14 @@ def _nearness(pool: NodePool, clouds: Clouds) -> Iterator[str]:
 def _from_zero(pool: NodePool) -> Iterator[str]:
     """The reason why an empty pool never gets its first node, with its path.
 
-    The nodes of an empty group are to Cluster Autoscaler what AWS says of the machine type.
+    The nodes of an empty group are to Cluster Autoscaler what the cloud says of the machine type.
     """
-    if pool.provider is Provider.EKS and pool.elastic and pool.min_nodes == 0:
-        for resource in sorted(resources(pool).keys() - _KNOWN_OF_MACHINE_TYPES):
+    if pool.provider in _KNOWN_OF_MACHINE_TYPES and pool.elastic and pool.min_nodes == 0:
+        known, words, way = _KNOWN_OF_MACHINE_TYPES[pool.provider]
+        for resource in sorted(resources(pool).keys() - known):
             yield (
-                f"minNodes: must be at least 1 with {resource}: of an empty node group of EKS, Cluster "
-                "Autoscaler knows only CPU, memory and whole NVIDIA GPUs, so jobs that request this resource "
-                "would wait forever. Provider karpenter knows other devices of AWS too, such as EFA"
+                f"minNodes: must be at least 1 with {resource}: {words}, so jobs that request this resource "
+                f"would wait forever{way}"
             )
 
 

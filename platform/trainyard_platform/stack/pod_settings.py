@@ -7,7 +7,7 @@ from pydantic import Field
 from trainyard_api.strict import Key, LabelValue, StrictModel
 
 from .external_secrets import ExternalSecret
-from .runtimes import Toleration
+from .tolerations import Toleration
 from .value_types import ObjectName
 
 

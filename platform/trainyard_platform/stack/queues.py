@@ -9,19 +9,13 @@ from enum import StrEnum
 
 from pydantic import Field, model_validator
 
-from trainyard_api.pools import NodePool, Taint, TaintEffect
+from trainyard_api.pools import NodePool, Taint
 from trainyard_api.similar import hint
 from trainyard_api.strict import Key, LabelValue, Quantity, StrictModel
 
 from .multikueue import MultiKueue
+from .tolerations import Toleration
 from .value_types import LabelSelector, ObjectName
-
-
-class TolerationOperator(StrEnum):
-    """How a toleration matches a taint."""
-
-    EQUAL = "Equal"
-    EXISTS = "Exists"
 
 
 class QueueingStrategy(StrEnum):
@@ -67,19 +61,6 @@ class Fungibility(StrEnum):
 
     MAY_STOP_SEARCH = "MayStopSearch"
     TRY_NEXT_FLAVOR = "TryNextFlavor"
-
-
-class Toleration(StrictModel):
-    """A toleration that Kueue adds to pods."""
-
-    key: Key
-    """Key of the taint."""
-    operator: TolerationOperator = TolerationOperator.EQUAL
-    """Equal compares the taint's value; Exists accepts any value."""
-    value: LabelValue = ""
-    """Value of the taint."""
-    effect: TaintEffect | None = None
-    """Effect of the taint. Default: every effect."""
 
 
 class Flavor(StrictModel):
@@ -220,9 +201,11 @@ class LocalQueue(StrictModel):
     """A LocalQueue, through which a namespace uses a ClusterQueue. Tenants already have one."""
 
     name: ObjectName = Field(max_length=63)
-    """Name, for the label kueue.x-k8s.io/queue-name. Jobs without it use the queue named `default`."""
+    """Name, for the label kueue.x-k8s.io/queue-name. In a namespace that Kueue manages, jobs without this
+    label use the queue named `default`."""
     namespace: ObjectName = Field(max_length=63)
-    """Namespace of the LocalQueue. It must exist."""
+    """Namespace of the LocalQueue. It must exist, and `kueue.namespaceSelector` must select it: otherwise,
+    Kueue never admits a job of this queue."""
     cluster_queue: str
     """Name of a ClusterQueue in `clusterQueues`."""
     stop_policy: StopPolicy = StopPolicy.NONE

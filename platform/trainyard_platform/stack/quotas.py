@@ -6,11 +6,15 @@ place in the stack file.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final
 
 from trainyard_api import names, quantity
-from trainyard_api.pools import NodePool
+from trainyard_api.pools import NodePool, Provider, labels, selector, taints
 
 from .queues import ClusterQueue, FlavorQuota, Queues, Quota, ResourceGroup
+
+_MOST: Final = 8
+"""Labels, taints and tolerations of a ResourceFlavor."""
 
 
 def problems(queues: Queues, pools: Mapping[str, NodePool]) -> Iterator[str]:
@@ -30,8 +34,45 @@ def problems(queues: Queues, pools: Mapping[str, NodePool]) -> Iterator[str]:
         if queue.cohort is None:
             yield from _useless_limits(at, queue.resource_groups, "cohort")
         of_pools = {pool for pool, node_pool in pools.items() if name in _users(node_pool)}
+        yield from _checks_listed_twice(at, queue)
         yield from _checks_of_other_flavors(at, queue, queues.flavors_of(name) | of_pools)
     yield from _pools_with_quota_twice(queues, pools)
+
+
+def problems_of_flavors(queues: Queues, pools: Mapping[str, NodePool]) -> Iterator[str]:
+    """Flavors, also those of pools, that Kueue would refuse, each with its path."""
+    for name, flavor in queues.flavors.items():
+        at = f"queues.flavors.{name}"
+        yield from _too_many(f"{at}.nodeLabels", flavor.node_labels)
+        yield from _too_many(f"{at}.nodeTaints", flavor.node_taints)
+        yield from _too_many(f"{at}.tolerations", flavor.tolerations)
+        effects = [(taint.key, taint.effect) for taint in flavor.node_taints]
+        for number, (key, effect) in enumerate(effects):
+            if (key, effect) in effects[:number]:
+                yield f"{at}.nodeTaints[{number}]: {key} with the effect {effect} is listed twice"
+    for name, pool in pools.items():
+        yield from _too_many(f"nodePools.{name}.nodeLabels", selector(name, pool))
+        yield from _too_many(f"nodePools.{name}.taints", taints(pool))
+
+
+def _too_many(place: str, entries: Collection[object]) -> Iterator[str]:
+    if len(entries) > _MOST:
+        yield f"{place}: a flavor of Kueue has at most {_MOST} of them; has {len(entries)}"
+
+
+def overlaps(pools: Mapping[str, NodePool]) -> dict[str, str]:
+    """The pools of existing nodes that select all nodes of another pool, each with the other pool."""
+    pairs: dict[str, str] = {}
+    for name, pool in pools.items():
+        for other, other_pool in pools.items():
+            if (
+                pool.provider is Provider.EXISTING
+                and name != other
+                and selector(name, pool).items() <= labels(other, other_pool).items()
+                and pairs.get(other) != name
+            ):
+                pairs.setdefault(name, other)
+    return pairs
 
 
 def _problems_of_topologies(queues: Queues) -> Iterator[str]:
@@ -98,6 +139,16 @@ def _cycle(cohort: str, queues: Queues) -> tuple[str, ...]:
     while (above := queues.cohorts.get(path[-1])) and above.parent and above.parent not in path:
         path.append(above.parent)
     return tuple(path) if above and above.parent == cohort else ()
+
+
+def _checks_listed_twice(at: str, queue: ClusterQueue) -> Iterator[str]:
+    checks = [check.name for check in queue.admission_checks]
+    for number, name in enumerate(checks):
+        if name in checks[:number]:
+            yield (
+                f"{at}.admissionChecks[{number}].name: {name!r} is listed twice: list all of its flavors in "
+                "one onFlavors"
+            )
 
 
 def _checks_of_other_flavors(at: str, queue: ClusterQueue, flavors: Collection[str]) -> Iterator[str]:

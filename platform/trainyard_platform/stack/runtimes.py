@@ -1,33 +1,11 @@
 """Settings that change a runtime of the catalog."""
 
-from enum import StrEnum
-
 from pydantic import Field, model_validator
 
-from trainyard_api.pools import TaintEffect
 from trainyard_api.strict import Quantity, StrictModel
 
+from .tolerations import Toleration
 from .value_types import Image, PullPolicy
-
-
-class TolerationOperator(StrEnum):
-    """How a toleration matches the value of a taint."""
-
-    EXISTS = "Exists"
-    EQUAL = "Equal"
-
-
-class Toleration(StrictModel):
-    """A toleration of the pods."""
-
-    key: str = Field(min_length=1)
-    """Key of the taint."""
-    operator: TolerationOperator = TolerationOperator.EQUAL
-    """Exists accepts any value of the taint; Equal accepts only `value`."""
-    value: str | None = None
-    """Value of the taint."""
-    effect: TaintEffect | None = None
-    """Effect of the taint. Default: every effect."""
 
 
 class Placement(StrictModel):

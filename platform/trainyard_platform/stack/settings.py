@@ -24,7 +24,7 @@ from ..errors import PlatformError
 from . import accelerators, chart_values, operator_memory, quotas
 from . import node_pools as clouds
 from . import tenants as tenancy
-from .accelerators import Accelerator, AcceleratorKind
+from .accelerators import Accelerator, AcceleratorKind, DevicePlugin
 from .admission import Admission
 from .coscheduling import Coscheduling
 from .data_cache import DataCache
@@ -234,14 +234,19 @@ class StackSettings(StrictModel):
                 "beside a JobSet (the key and the hosts of an MPI job, the PodGroup of a gang) does not "
                 "travel with it"
             )
+        for problem in self.kueue.problems():
+            yield f"kueue.{problem}"
         for key in self.kueue.useless():
             yield f"kueue.{key}: kueue.controller {self.kueue.controller} has no use for it: remove it"
         for problem in tenancy.problems(self.tenants):
             yield f"tenants.{problem}"
+        yield from self._tenants_without_kueue()
         yield from self._problems_of_memory()
         for problem in self.queues.problems(self.node_pools, fair_sharing=self.kueue.fair_sharing):
             yield f"queues.{problem}"
         yield from quotas.problems(self.queues, self.node_pools)
+        if self.kueue.enabled:
+            yield from quotas.problems_of_flavors(self.queues, self.node_pools)
         yield from self._local_queues_declared_twice()
         for part, artifact in _CHARTS.items():
             yield from chart_values.problems(artifact, getattr(self, part).values, f"{part}.values")
@@ -271,6 +276,16 @@ class StackSettings(StrictModel):
                 "in tenants.<name>.resourceQuota"
             )
 
+    def _tenants_without_kueue(self) -> Iterator[str]:
+        for name, tenant in self.tenants.items():
+            labels = tenant.labels_of_namespace(name, self.labels_of_tenants)
+            if self.kueue.enabled and not self.kueue.manages(name, labels):
+                yield (
+                    f"tenants.{name}: kueue.namespaceSelector does not select the namespace {name}, so Kueue "
+                    f"would ignore its jobs: add what the selector needs to tenants.{name}.labels, or change "
+                    "kueue.namespaceSelector"
+                )
+
     def _local_queues_declared_twice(self) -> Iterator[str]:
         """Without one of two declarations, Pulumi would delete the LocalQueue of the other."""
         places = {(name, tenant.queue): f"tenants.{name}" for name, tenant in self.tenants.items()}
@@ -284,16 +299,59 @@ class StackSettings(StrictModel):
                 )
 
     def advice(self) -> dict[str, str]:
-        """Valid settings that have no effect: by path, a sentence with the way out."""
+        """Valid settings that have no effect, or not the one that they seem to have: by path, a sentence with
+        the way out.
+        """
+        plugins = self._plugins_without_rights()
         if not (self.kueue.enabled and self.queues.cluster_queues):
-            return {}
-        flavors = self.queues.flavors_with_quota
-        return {
-            f"nodePools.{name}": f"no cluster queue has quota for its {pool.nodes} nodes, so no job of a "
-            f"queue can use them: give the pool to a queue with nodePools.{name}.quota"
-            for name, pool in self.node_pools.items()
-            if pool.nodes and name not in flavors and not any(map(pool.nodes_of, pool.quota))
-        }
+            return dict(plugins)
+        queues = (*self._unused_pools(), *self._pools_in_others(), *self._ignored_local_queues())
+        return dict((*plugins, *queues))
+
+    def _plugins_without_rights(self) -> Iterator[tuple[str, str]]:
+        for kind, accelerator in self.accelerators.items():
+            if self.cluster.assigns_users and accelerator.device_plugin is DevicePlugin.INSTALL:
+                yield (
+                    f"accelerators.{kind}.devicePlugin",
+                    "OpenShift refuses the pods of a device plugin, which mount a folder of their node, "
+                    "unless you allow it with a SecurityContextConstraints: set shipped, and let an operator "
+                    "of the vendor bring the plugin",
+                )
+
+    def _unused_pools(self) -> Iterator[tuple[str, str]]:
+        for name, pool in self.node_pools.items():
+            if pool.nodes and not self._is_used(name):
+                yield (
+                    f"nodePools.{name}",
+                    f"no cluster queue has quota for its {pool.nodes} nodes, so no job of a queue can use "
+                    f"them: give the pool to a queue with nodePools.{name}.quota",
+                )
+
+    def _pools_in_others(self) -> Iterator[tuple[str, str]]:
+        used = {name: pool for name, pool in self.node_pools.items() if self._is_used(name)}
+        for name, other in quotas.overlaps(used).items():
+            yield (
+                f"nodePools.{name}",
+                f"its nodeLabels also select the nodes of the pool {other}, so these nodes can be in the "
+                "quota twice: add a label that only nodes of this pool have, or declare one pool and divide "
+                "it with `quota`",
+            )
+
+    def _ignored_local_queues(self) -> Iterator[tuple[str, str]]:
+        for position, local in enumerate(self.queues.local_queues):
+            is_tenants = local.namespace in self.tenants
+            if not is_tenants and self.kueue.installs and self.kueue.never_manages(local.namespace):
+                yield (
+                    f"queues.localQueues[{position}]",
+                    f"kueue.namespaceSelector does not select the namespace {local.namespace}, so Kueue "
+                    "never admits a job of this queue: declare the namespace in tenants, or change "
+                    "kueue.namespaceSelector",
+                )
+
+    def _is_used(self, name: str) -> bool:
+        """Whether a queue has quota in the pool."""
+        pool = self.node_pools[name]
+        return name in self.queues.flavors_with_quota or any(map(pool.nodes_of, pool.quota))
 
     def _users_of_queues(self) -> Iterator[tuple[str, str]]:
         for name, pool in self.node_pools.items():

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 from trainyard_api import names, quantity
 from trainyard_api.strict import Quantity, StrictModel
 
-from . import data_cache
+from . import data_cache, resource_quotas
 from .external_secrets import ExternalSecret
 from .value_types import Annotations, Labels, ObjectName
 
@@ -20,7 +20,7 @@ CIDR_WORDS: Final = {CIDR: "must be a block of IP addresses, such as 10.0.0.0/8"
 DEFAULT_ACCOUNT = "default"
 """The ServiceAccount of pods that name none."""
 _RESERVED_KEYS = frozenset(
-    {"app.kubernetes.io/managed-by", "kubernetes.io/metadata.name", "pod-security.kubernetes.io/enforce"}
+    {"app.kubernetes.io/managed-by", names.NAMESPACE_LABEL, "pod-security.kubernetes.io/enforce"}
 )
 _RESERVED_DOMAINS = (names.OWN_PREFIX, "pulumi.com/")
 """Prefixes of labels and annotations that only the platform may set."""
@@ -230,7 +230,8 @@ class Tenant(StrictModel):
     queue: str = Field(default="default", pattern=NAME)
     """Name of the team's LocalQueue. If it is `default`, jobs that name no queue also use this queue."""
     resource_quota: dict[str, Quantity] = Field(default={"pods": "1000"})
-    """Limits of the namespace's ResourceQuota. If you do not set them here, these limits also apply: 500
+    """Limits of the namespace's ResourceQuota. For devices, write `requests.` before the resource, such as
+    `requests.nvidia.com/gpu`. If you do not set them here, these limits also apply: 500
     `count/trainjobs.trainer.kubeflow.org`, 20 `count/trainingruntimes.trainer.kubeflow.org`, 1000
     `count/configmaps`, 1000 `count/secrets`, 1000 `persistentvolumeclaims` and 10Ti of `requests.storage`.
     For `count/jobsets.jobset.x-k8s.io` and `count/workloads.kueue.x-k8s.io`, the limit is two per TrainJob
@@ -264,6 +265,15 @@ class Tenant(StrictModel):
     viewers: tuple[Subject, ...] = ()
     """Users, groups and ServiceAccounts that may only read."""
 
+    def labels_of_namespace(self, name: str, further: Mapping[str, str] = {}) -> dict[str, str]:
+        """Labels of the tenant's namespace, with further ones."""
+        return {
+            **self.labels,
+            **further,
+            names.TENANT_LABEL: name,
+            "pod-security.kubernetes.io/enforce": str(self.pod_security),
+        }
+
     def quota(self, *, caches: bool = False) -> dict[str, str]:
         """Limits of the namespace's ResourceQuota, the defaults included.
 
@@ -285,7 +295,7 @@ class Tenant(StrictModel):
 
 
 def problems(tenants: Mapping[str, Tenant]) -> Iterator[str]:
-    """Settings of tenants that only the platform may make, each with its path."""
+    """Settings of tenants that only the platform may make, and limits without effect, each with its path."""
     for name, tenant in tenants.items():
         if is_system(name):
             yield f"{name}: is a namespace of the system: a tenant's limits would stop what runs there"
@@ -293,6 +303,8 @@ def problems(tenants: Mapping[str, Tenant]) -> Iterator[str]:
             for key in keys:
                 if key in _RESERVED_KEYS or key.startswith(_RESERVED_DOMAINS):
                     yield f"{name}.{place}.{key}: is the platform's own: remove it"
+        for problem in resource_quotas.problems(tenant.resource_quota):
+            yield f"{name}.resourceQuota.{problem}"
         if data_cache.ACCOUNT in tenant.service_accounts:
             yield f"{name}.serviceAccounts.{data_cache.ACCOUNT}: is the data cache's: remove it"
 

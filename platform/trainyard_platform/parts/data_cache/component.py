@@ -1,6 +1,6 @@
 """The data cache: LeaderWorkerSet from upstream's chart, and who may start a cache."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
 import pulumi
 
@@ -17,6 +17,7 @@ from ...objects.protection import Ports
 from ...stack.data_cache import DataCache as Settings
 from ...stack.pod_settings import Controllers
 from ...stack.settings import StackSettings
+from ...stack.tenants import Tenant
 from ..crds.component import Crds
 from ..tenants.component import Tenants
 from . import manifests
@@ -41,7 +42,7 @@ class DataCache(pulumi.ComponentResource):
         image: str,
         parameters: Parameters,
         images: Sequence[str] | None,
-        tenants: Iterable[str],
+        tenants: Mapping[str, Tenant],
         controllers: Controllers,
         after: list[pulumi.Resource],
     ) -> None:
@@ -66,8 +67,8 @@ class DataCache(pulumi.ComponentResource):
         self.served = Served(NAMESPACE, namespace, PORTS)
         policies = [declare(manifest, inside) for manifest in manifests.policies(parameters, images)]
         role = declare(manifests.role(), pulumi.ResourceOptions(parent=self, depends_on=[*policies, *after]))
-        for tenant in tenants:
-            for account_manifest in manifests.account(tenant):
+        for tenant, tenant_settings in tenants.items():
+            for account_manifest in manifests.account(tenant, tenant_settings.pull_secrets):
                 declare(account_manifest, pulumi.ResourceOptions(parent=self, depends_on=[role, *after]))
         self.register_outputs({})
 

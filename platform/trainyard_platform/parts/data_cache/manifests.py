@@ -238,10 +238,16 @@ def role() -> Manifest:
     return rights.role({"name": ACCOUNT}, rules)
 
 
-def account(namespace: str) -> list[Manifest]:
-    """The initializer's ServiceAccount in a namespace, with permissions only there."""
+def account(namespace: str, pull_secrets: Sequence[str] = ()) -> list[Manifest]:
+    """The initializer's ServiceAccount in a namespace, with permissions only there.
+
+    Args:
+        namespace: The tenant's.
+        pull_secrets: Secrets in it with which nodes pull the initializer's image.
+    """
     metadata = {"name": ACCOUNT, "namespace": namespace}
+    secrets = {"imagePullSecrets": [{"name": secret} for secret in pull_secrets]} if pull_secrets else {}
     return [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata, **secrets},
         rights.binding(metadata, ACCOUNT, [rights.account(ACCOUNT, namespace)], kind="ClusterRole"),
     ]

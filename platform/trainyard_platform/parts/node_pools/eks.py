@@ -8,7 +8,16 @@ import pulumi
 import pulumi_aws as aws
 from pulumi_aws import ec2, eks
 
-from trainyard_api.pools import CapacityType, NodePool, disk_gib, has_nvidia, interfaces, labels, taints
+from trainyard_api.pools import (
+    CapacityType,
+    NodePool,
+    disk_device,
+    disk_gib,
+    has_nvidia,
+    interfaces,
+    labels,
+    taints,
+)
 
 from ...stack.node_pools import Eks
 
@@ -113,7 +122,7 @@ def _disks(pool: NodePool) -> list[ec2.LaunchTemplateBlockDeviceMappingArgs] | N
     if size is None:
         return None
     disk = ec2.LaunchTemplateBlockDeviceMappingEbsArgs(volume_size=size, volume_type="gp3", encrypted="true")
-    return [ec2.LaunchTemplateBlockDeviceMappingArgs(device_name="/dev/xvda", ebs=disk)]
+    return [ec2.LaunchTemplateBlockDeviceMappingArgs(device_name=disk_device(pool), ebs=disk)]
 
 
 def _reservation(pool: NodePool) -> ec2.LaunchTemplateCapacityReservationSpecificationArgs | None:

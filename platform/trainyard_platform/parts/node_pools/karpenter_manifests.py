@@ -10,7 +10,7 @@ from typing import Final
 
 from trainyard_api import names
 from trainyard_api.json_types import Manifest
-from trainyard_api.pools import NodePool, disk_gib, labels, taints
+from trainyard_api.pools import NodePool, disk_device, disk_gib, labels, taints
 
 from ...stack.node_pools import Karpenter
 
@@ -41,7 +41,7 @@ def node_class(name: str, pool: NodePool, cluster: Karpenter) -> Manifest:
     size = disk_gib(pool)
     if size is not None:
         disk = {"volumeSize": f"{size}Gi", "volumeType": "gp3", "encrypted": True}
-        spec["blockDeviceMappings"] = [{"deviceName": "/dev/xvda", "ebs": disk}]
+        spec["blockDeviceMappings"] = [{"deviceName": disk_device(pool), "ebs": disk}]
     if pool.reservation:
         spec["capacityReservationSelectorTerms"] = [{"id": pool.reservation}]
     return _object(f"{CLASS_GROUP}/v1", CLASS_KIND, name, spec)

@@ -13,10 +13,9 @@ from ...stack.queues import (
     Queues,
     Quota,
     ResourceGroup,
-    Toleration,
-    TolerationOperator,
     Topology,
 )
+from ...stack.tolerations import Toleration, TolerationOperator
 
 PODS_OF_A_NODE = "110"
 

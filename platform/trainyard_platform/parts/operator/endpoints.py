@@ -12,7 +12,7 @@ LABELS = {"app.kubernetes.io/name": names.OPERATOR, "app.kubernetes.io/part-of":
 REPORTING = {
     "to": [
         {
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": names.SYSTEM_NAMESPACE}},
+            "namespaceSelector": {"matchLabels": {names.NAMESPACE_LABEL: names.SYSTEM_NAMESPACE}},
             "podSelector": {"matchLabels": LABELS},
         }
     ],

@@ -75,13 +75,7 @@ def roles() -> list[Manifest]:
 
 def namespace(name: str, tenant: Tenant, further: Mapping[str, str] = {}) -> Manifest:
     """The tenant's namespace, with further labels."""
-    level = str(tenant.pod_security)
-    labels = {
-        **tenant.labels,
-        **further,
-        names.TENANT_LABEL: name,
-        "pod-security.kubernetes.io/enforce": level,
-    }
+    labels = tenant.labels_of_namespace(name, further)
     metadata = {"name": name, "labels": labels, **_annotations(tenant.annotations)}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
