@@ -80,10 +80,15 @@ def both_ready(running: Cluster) -> list[Object] | None:
     return pods if len(pods) == len(ready) == 2 else None
 
 
-def leader(running: Cluster) -> str:
-    """The pod that holds the Lease, empty if nobody does."""
+def holder(running: Cluster) -> str:
+    """The process that holds the Lease, empty if nobody does."""
     text = running.kubectl("get", "lease", "trainyard-operator", "-n", NAMESPACE, "-o", "json")
-    return str(json.loads(text)["spec"]["holderIdentity"]).rpartition("_")[0]
+    return str(json.loads(text)["spec"]["holderIdentity"])
+
+
+def leader(running: Cluster) -> str:
+    """The pod of this process."""
+    return holder(running).rpartition("_")[0]
 
 
 def pid_of(running: Cluster, pod: str) -> int:
@@ -266,12 +271,13 @@ def test_a_drain_takes_one_replica_and_waits_with_the_other(running: Cluster) ->
     eventually("there are two again", lambda: both_ready(running))
 
 
-def test_when_the_leader_is_killed_the_other_takes_over_within_the_lease(running: Cluster) -> None:
+def test_when_the_leader_is_killed_another_takes_over_after_the_lease(running: Cluster) -> None:
+    """The other replica, or on a busy machine the one that was killed and has started again."""
     eventually("two replicas are ready", lambda: both_ready(running))
-    before = leader(running)
-    os.kill(pid_of(running, before), signal.SIGKILL)
+    before = holder(running)
+    os.kill(pid_of(running, leader(running)), signal.SIGKILL)
     create(running, trainjob("meanwhile"))
-    eventually("the other leads", lambda: leader(running) not in ("", before))
+    eventually("another leads", lambda: holder(running) not in ("", before))
     running.wait_for_condition("meanwhile", "Complete")
     assert running.audited_writes(OPERATOR, "meanwhile").count("create jobsets") == 1
 
