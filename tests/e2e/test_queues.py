@@ -147,7 +147,13 @@ def test_an_elastic_job_gets_a_new_pod_for_a_lost_one_within_the_quota_that_it_h
         ]
         return pods if len(pods) == len(ready) == 2 else None
 
+    def trains(pod: str) -> bool:
+        return "it trains" in team_a.kubectl("logs", pod, check=False)
+
     first = eventually("both nodes run", both_run, within=STARTED)
+    for pod in first.values():
+        # torchrun itself fails if a node is lost while it gathers them: after a minute, and in a new pod.
+        eventually("torchrun has both", lambda name=pod["metadata"]["name"]: trains(name), within=LEARNED)
     held = workload(team_a, "elastic")["metadata"]["uid"]
     [lost] = [
         pod
@@ -162,11 +168,7 @@ def test_an_elastic_job_gets_a_new_pod_for_a_lost_one_within_the_quota_that_it_h
     )
     assert len(first.keys() & again.keys()) == 1, "the other node was left alone"
     [new] = [pod["metadata"]["name"] for uid, pod in again.items() if uid not in first]
-    eventually(
-        "torchrun has taken the new node in",
-        lambda: "it trains" in team_a.kubectl("logs", new, check=False),
-        within=LEARNED,
-    )
+    eventually("torchrun has taken the new node in", lambda: trains(new), within=LEARNED)
     found = workload(team_a, "elastic")
     assert found["metadata"]["uid"] == held
     assert "schedulingStats" not in found["status"], "it was never evicted"

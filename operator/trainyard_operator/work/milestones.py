@@ -53,7 +53,7 @@ class Milestones:
 
 
 def _had_jobset_or_waits(status: model.Json) -> bool:
-    """Whether its JobSet is made anew, or as late as now since it was blocked."""
+    """Whether its JobSet is recreated, or was late because the TrainJob was blocked."""
     return "jobsStatus" in status or conditions.is_true(conditions.of(status), names.BLOCKED)
 
 

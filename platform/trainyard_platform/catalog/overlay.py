@@ -50,7 +50,7 @@ def training_jobs(manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def training_containers(manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The containers of a runtime that train: beside them, a pod may have sidecars."""
+    """The containers of a runtime that train. Their pods can also have sidecars."""
     for job in training_jobs(manifest):
         yield from (container for container in _pod(job)["containers"] if container["name"] == names.NODE)
 

@@ -142,7 +142,7 @@ def told(attempt: Json) -> tuple[int, str]:
 
 
 def notes(before: Collection[tuple[int, str]], now: Sequence[Json]) -> tuple[EventNote, ...]:
-    """An Event for each attempt that is not in `before`, or had continued after what was told of it."""
+    """An Event for each attempt that is not in `before`, or that continued after the end in `before`."""
     return tuple(
         EventNote(*_KINDS[is_failure(new)], f"Attempt {new['attempt']}: {sentence(new)}")
         for new in now
