@@ -74,7 +74,7 @@ def test_a_preview_refuses_a_runtime_whose_jobs_kubernetes_would_refuse(
     """The cluster is asked in a dry run, and asks the operator's webhook."""
     file, document = stack_file(platform, tmp_path)
     runtimes = document["config"]["trainyard:platform"]["runtimes"]
-    runtimes["torch-distributed"]["env"] = {"NO=NAME": "x"}
+    runtimes["torch-distributed"]["resources"] = {"hugepages-2Mi": "4Mi"}  # without CPU and memory
     file.write_text(yaml.safe_dump(document))
     answer, outcome = preview(platform, file)
     said = answer.stdout + answer.stderr
