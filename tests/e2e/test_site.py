@@ -86,10 +86,14 @@ def roll_out(site: Cluster, folder: Path) -> None:
     site.run(*pulumi, "up", "--stack", "prod", "--yes", "--skip-preview", "--non-interactive")
 
 
-def used(place: Cluster) -> Object:
-    """What the namespace's quota counts."""
-    quota = place.get("resourcequota", "tenant") or {}
-    return dict(quota.get("status", {}).get("used", {}))
+def wait_until_jobs_are_counted(tenant: Cluster) -> None:
+    """A kind that is younger than the quota is counted when Kubernetes looks at all quotas again."""
+
+    def used() -> Object:
+        quota = tenant.get("resourcequota", "tenant") or {}
+        return dict(quota.get("status", {}).get("used", {}))
+
+    eventually("TrainJobs are counted", lambda: COUNTED in used(), within=NOTICED)
 
 
 def test_a_sites_stack_runs_on_its_control_nodes_and_trains_on_its_pool(
@@ -111,8 +115,7 @@ def test_a_sites_stack_runs_on_its_control_nodes_and_trains_on_its_pool(
     limits = {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32"}
     job = trainjob("close", runtime="torch-efa")
     job["spec"]["trainer"] |= {"numNodes": 6, "resourcesPerNode": {"requests": limits, "limits": limits}}
-    # A kind that is younger than the quota is counted when all quotas are looked at again.
-    eventually("TrainJobs are counted", lambda: COUNTED in used(vision), within=NOTICED)
+    wait_until_jobs_are_counted(vision)
     vision.apply(job)
     vision.wait_for_condition("close", "Complete")
     # A simulated pod may end before the last one has its node, which may then be the same.
@@ -136,6 +139,7 @@ def test_a_stack_of_a_sites_own_is_previewed_and_rolled_out_on_a_sandbox_by_one_
         assert "nodePools: h100: simulated" in preview.stderr
         cluster.run(*on_it, "up", "STACK=onprem")
         vision = cluster.within("vision")
+        wait_until_jobs_are_counted(vision)
         vision.apply(trainjob("first"))
         vision.wait_for_condition("first", "Complete")
         # The stack of the sandbox itself would own the same objects.
