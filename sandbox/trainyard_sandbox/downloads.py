@@ -7,6 +7,7 @@ trusts a server.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import re
 import time
@@ -23,6 +24,9 @@ from .errors import SandboxError
 
 PROBLEMS: Final = (OSError, HTTPException)
 """What a place raises when it cannot give a file."""
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+"""What a write says on a full disk."""
 
 _TRIES: Final = 3
 _PAUSE_SECONDS: Final = 2.0
@@ -134,6 +138,7 @@ def fetch(place: Place, name: str, size: int | None, partial: Path, at: Callable
     Raises:
         FileNotFoundError: The place does not have it.
         BrokenError: It did not come whole.
+        OSError: There is no room for it here.
     """
     partial.parent.mkdir(parents=True, exist_ok=True)
     problem = "it ended early"
@@ -156,6 +161,8 @@ def fetch(place: Place, name: str, size: int | None, partial: Path, at: Callable
         except FileNotFoundError:
             raise
         except PROBLEMS as error:
+            if getattr(error, "errno", None) in _FULL:  # another try, or building it, would need more room
+                raise
             problem = reason(error)
         if ended if size is None else done >= size:
             return

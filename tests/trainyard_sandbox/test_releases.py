@@ -198,6 +198,16 @@ def test_one_that_breaks_too_often_is_built_and_the_next_goes_on_from_there(mach
     assert machine.holds() == {**BUILT, **FETCHED}
 
 
+def test_on_a_full_disk_nothing_is_fetched_again_and_nothing_is_built(machine: Machine) -> None:
+    partial = machine.cache / "releases" / f"{DIGEST[:32]}.partial"
+    partial.parent.mkdir(parents=True)
+    partial.symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device"):
+        machine.build()
+    assert machine.server.asked == [(f"/mirror/{NAME}", ASKED), (f"/mirror/{NAME}", None)]
+    assert machine.holds() == {}
+
+
 def test_a_server_without_ranges_sends_it_again(machine: Machine) -> None:
     machine.server.cuts, machine.server.ranges = [50_000], False
     assert machine.build() == FROM_MIRROR + FETCH
