@@ -132,7 +132,7 @@ def test_gitlabs_jobs_preview_a_stack_that_is_touched_and_report(clone: Path) ->
     ("variables", "summary"),
     [
         ({"PULUMI_BACKEND_URL": "file://."}, "No preview of prod"),
-        ({}, "1 change on 1 stack; nothing is refused"),
+        pytest.param({}, "1 change on 1 stack; nothing is refused", marks=pytest.mark.long),
     ],
 )
 def test_gitlabs_report_says_that_a_preview_left_nothing_where_there_is_a_backend(

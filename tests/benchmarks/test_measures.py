@@ -87,8 +87,8 @@ def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     ("measure", "much"),
     [
         (measures.burst, {"sizes": (4, 6)}),
-        (measures.fairness, {"jobs": 2, "nodes": 10}),
-        (measures.steady, {"rates": (20, 40), "seconds": 0.1}),
+        pytest.param(measures.fairness, {"jobs": 2, "nodes": 10}, marks=pytest.mark.long),
+        pytest.param(measures.steady, {"rates": (20, 40), "seconds": 0.1}, marks=pytest.mark.long),
     ],
     ids=["burst", "fairness", "steady"],
 )

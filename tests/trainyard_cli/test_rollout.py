@@ -940,7 +940,8 @@ def begun(folder: Path, *options: str, preview: str, stop: str = "pass") -> subp
     )
 
 
-@pytest.mark.parametrize("options", long_unless(lambda options: not options, [(), ("--verbose",)]))
+@pytest.mark.long
+@pytest.mark.parametrize("options", [(), ("--verbose",)])
 def test_who_ends_it_has_pulumi_end_what_it_has_begun(
     stack: Path, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
@@ -1001,7 +1002,8 @@ def test_a_second_ctrl_c_ends_what_pulumi_has_begun(stack: Path, tmp_path: Path)
         assert process.wait() == 4
 
 
-@pytest.mark.parametrize("options", long_unless(lambda options: not options, [(), ("--verbose",)]))
+@pytest.mark.long
+@pytest.mark.parametrize("options", [(), ("--verbose",)])
 def test_whose_output_has_lost_its_reader_has_pulumi_end_what_it_has_begun(
     stack: Path, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
