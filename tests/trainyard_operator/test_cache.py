@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pytest
+
 from tests.support import objects
 from trainyard_operator.core.decide.views import Revision, RuntimeKey, trainjob_of
 from trainyard_operator.core.model import JobSet, Runtime, TrainJob
@@ -55,6 +57,28 @@ def test_only_the_object_that_is_meant_is_removed() -> None:
     assert not jobs.remove("tj", uid="another")
     assert not jobs.remove("tj", resource_version="8")
     assert jobs.remove("tj", uid="u", resource_version="9")
+
+
+def test_what_is_gone_does_not_come_back_with_what_the_stream_still_delivers_of_it() -> (
+    None
+):
+    jobs = store(at=9)
+    assert not jobs.gone("tj", uid="another")
+    assert jobs.gone("tj")
+    assert not jobs.observe("tj", jobset(10))
+    assert not jobs.answered("tj", jobset(11))
+    assert jobs.observe("tj", jobset(12, uid="of the same name"))
+    assert not jobs.remove("tj", uid="u", resource_version="13"), "the other is another"
+    assert jobs.get("tj") == jobset(12, uid="of the same name")
+
+
+def test_how_many_are_remembered_as_gone_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainyard_operator.watch.cache.GONE", 2)
+    jobs = store()
+    for uid in ("a", "b", "c"):
+        jobs.observe("tj", jobset(1, uid))
+        jobs.gone("tj")
+    assert [jobs.observe("tj", jobset(2, uid)) for uid in ("c", "b", "a")] == [False, False, True]
 
 
 def test_a_complete_list_drops_what_it_does_not_hold_but_not_what_is_newer_than_it() -> None:

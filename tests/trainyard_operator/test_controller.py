@@ -1527,6 +1527,31 @@ def test_a_jobset_that_went_with_its_trainjob_before_the_next_look_is_not_made_a
     run(test)
 
 
+@pytest.mark.parametrize("by", ["a look at it", "a list"])
+def test_a_job_that_is_gone_does_not_run_again_for_what_its_stream_still_delivers_of_it(by: str) -> None:
+    async def test() -> None:
+        async with scene() as s:
+            await s.settle()
+            s.see_jobset()
+            await s.settle()
+            before, past = s.api.writes(), s.api.objects[JOB]
+            s.api.remove(JOB)
+            s.api.remove(JOBSET)
+            s.cache.jobsets.remove(KEY)
+            if by == "a list":
+                s.controller.vanished(KEY, "1000")
+            else:
+                s.controller.touched(KEY)
+                await s.settle()
+            assert KEY not in s.cache.trainjobs
+            s.controller.seen("trainjobs", "MODIFIED", past)
+            await s.settle()
+            assert s.api.writes() == before
+            s.controller.seen("trainjobs", "DELETED", past)
+
+    run(test)
+
+
 def test_a_jobset_that_somebody_deletes_is_made_again_every_time() -> None:
     async def test() -> None:
         async with scene() as s:

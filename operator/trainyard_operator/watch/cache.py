@@ -59,6 +59,9 @@ def version(text: str) -> int:
     return int(text) if text.isdigit() else 0
 
 
+GONE: Final = 10_000
+"""Objects of which it is remembered that they are gone: as many deletions may be on their way in a stream."""
+
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V", bound=Versioned)
 
@@ -76,6 +79,8 @@ class Store(Generic[K, V]):
     def __init__(self, changed: Callable[[K, V | None], None] = lambda key, before: None) -> None:
         self._objects: dict[K, V] = {}
         self._changed = changed
+        self._gone: dict[str, None] = {}
+        """The uids of objects that are gone, and whose deletion the stream has not delivered."""
         self.seen = 0
 
     def __len__(self) -> int:
@@ -100,7 +105,7 @@ class Store(Generic[K, V]):
         number = version(value.resource_version)
         self.seen = max(self.seen, number)
         current = self._objects.get(key)
-        if current is not None and version(current.resource_version) >= number:
+        if value.uid in self._gone or (current is not None and version(current.resource_version) >= number):
             return False
         self._objects[key] = value
         self._changed(key, current)
@@ -117,7 +122,7 @@ class Store(Generic[K, V]):
         """
         number = version(value.resource_version)
         current = self._objects.get(key)
-        if current is None and number <= self.seen:
+        if current is None and (number <= self.seen or value.uid in self._gone):
             return False  # the stream has shown this version, and then its deletion
         if current is not None and version(current.resource_version) >= number:
             return False
@@ -132,8 +137,23 @@ class Store(Generic[K, V]):
             self._objects[key] = value
             self._changed(key, current)
 
+    def gone(self, key: K, *, uid: str | None = None, resource_version: str | None = None) -> bool:
+        """Drop the object as `remove` does, on the API server's word, which the stream may be behind.
+
+        What the stream still delivers of it, before its deletion, is refused.
+        """
+        current = self._objects.get(key)
+        if current is None or not self.remove(key, uid=uid, resource_version=resource_version):
+            return False
+        self._gone[current.uid] = None
+        if len(self._gone) > GONE:
+            del self._gone[next(iter(self._gone))]
+        return True
+
     def remove(self, key: K, *, uid: str | None = None, resource_version: str | None = None) -> bool:
         """Drop the object; not one of another uid, nor one newer than the version given."""
+        if uid is not None:
+            self._gone.pop(uid, None)
         if resource_version is not None:
             self.seen = max(self.seen, version(resource_version))
         current = self._objects.get(key)

@@ -190,7 +190,7 @@ class Applier:
         try:
             live = await self._client.patch(f"{path}/status", body, manager=STATUS_MANAGER)
         except NotFoundError:
-            self._cache.trainjobs.remove(key, uid=trainjob.uid)
+            self._cache.trainjobs.gone(key, uid=trainjob.uid)
             return None
         except ConflictError as conflict:
             await self.refresh_trainjob(key)
@@ -205,7 +205,7 @@ class Applier:
             live = await self._client.get(TRAINJOBS.path(key.namespace, key.name))
         except NotFoundError:
             if before is not None:  # one of its name may have been created in the meantime
-                self._cache.trainjobs.remove(key, uid=before.uid)
+                self._cache.trainjobs.gone(key, uid=before.uid)
             return
         self._cache.trainjobs.answered(key, trainjob_of(live))
 

@@ -167,13 +167,13 @@ class Controller:
     def vanished(self, key: Key, at: str) -> None:
         """A TrainJob is in no list of this version."""
         self.unreadable.pop((names.TRAINJOBS, key), None)
-        if self._cache.trainjobs.remove(key, resource_version=at):
+        if self._cache.trainjobs.gone(key, resource_version=at):
             logger.info("%s has vanished", key)
 
     def runtime_vanished(self, plural: str, key: RuntimeKey, at: str) -> None:
         """A runtime is in no list of this version."""
         self.unreadable.pop((plural, key), None)
-        self._cache.runtimes.remove(key, resource_version=at)
+        self._cache.runtimes.gone(key, resource_version=at)
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one TrainJob; returns the seconds until the next look."""
