@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from tests.support.live import CHILDREN, TRAINER
+from trainyard_api.names import UNREFERENCED_SINCE_ANNOTATION
 
 from . import rights
 from .scene import QUIET, Case
@@ -173,7 +174,8 @@ def _objects(case):
 def _plain(case, value, key=""):
     """`value` without what differs between two runs in which the same happens."""
     if isinstance(value, dict):
-        dropped = {"managedFields", "resourceVersion", "uid", "generation"}
+        # The collector of revisions looks every half a minute, whenever that is.
+        dropped = {"managedFields", "resourceVersion", "uid", "generation", UNREFERENCED_SINCE_ANNOTATION}
         return {k: _plain(case, v, k) for k, v in value.items() if k not in dropped}
     if isinstance(value, list):
         return [_plain(case, item, key) for item in value]
