@@ -16,7 +16,12 @@ if os.environ["JOB_COMPLETION_INDEX"] == "1":
     raise ValueError("no such column")
 time.sleep(600)
 """
-HUNGRY = "eaten = bytearray(1 << 30)"
+HUNGRY = """
+import subprocess, sys, time
+eater = subprocess.run([sys.executable, "-c", "eaten = bytearray(1 << 30)"])
+time.sleep(3)  # a container runtime that hears of the end before it hears why calls it `Error`
+sys.exit(128 - eater.returncode)
+"""
 
 
 @pytest.fixture
