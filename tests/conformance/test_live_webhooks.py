@@ -43,13 +43,13 @@ OUR_WARNINGS = (
     "spec.trainer.env: ranks on other nodes do not get ",
     "spec.trainer.image: applies only to pods of ",
     "spec.trainer.numNodes: 1 makes two pods",
-    "spec.trainer.numProcPerNode: each node has ",
+    "spec.trainer.numProcPerNode: ",
     "spec.trainer.resourcesPerNode: each node has ",
     "spec.trainer.resourcesPerNode: with what the runtime sets, ",
 )
 """How they begin: variables that mpirun does not pass on, which pods keep the runtime's image, the pods of
-one node with MPI, the ranks that share a partition of a GPU, XGBoost's workers of several GPUs, and a request
-and a limit that Kubernetes refuses together."""
+one node with MPI, processes that share a device or that nobody starts, XGBoost's workers of several GPUs, and
+a request and a limit that Kubernetes refuses together."""
 
 
 def others(warnings):
