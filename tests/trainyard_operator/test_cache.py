@@ -59,9 +59,7 @@ def test_only_the_object_that_is_meant_is_removed() -> None:
     assert jobs.remove("tj", uid="u", resource_version="9")
 
 
-def test_what_is_gone_does_not_come_back_with_what_the_stream_still_delivers_of_it() -> (
-    None
-):
+def test_what_is_gone_does_not_come_back_with_what_the_stream_still_delivers_of_it() -> None:
     jobs = store(at=9)
     assert not jobs.gone("tj", uid="another")
     assert jobs.gone("tj")
