@@ -177,12 +177,12 @@ test: environment .venv/clouds/.done ## The gate, as CI runs it: check, and the 
 	@$(HARNESS) toolchain tools check core
 
 .PHONY: e2e
-e2e: environment ## Every test on a sandbox, the core included (an hour or two) [AREA=name]
+e2e: environment .venv/clouds/.done ## Every test on a sandbox, the core included (an hour or two) [AREA=name]
 	@if [ -n "$${AREA:-}" ]; then $(HARNESS) toolchain all-tools e2e --area "$$AREA"; \
 	else $(HARNESS) toolchain all-tools e2e rights; fi
 
 .PHONY: soak
-soak: environment ## The exhaustive runs (hours)
+soak: environment .venv/clouds/.done ## The exhaustive runs (hours)
 	@$(HARNESS) toolchain all-tools soak
 
 # torchrun is the machine's own, of a PyTorch that was made for its GPUs.
