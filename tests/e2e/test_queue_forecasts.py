@@ -33,9 +33,9 @@ WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, COHORTS, FLAVOR_KIND = (
 MARK: Final = "tests.trainyard.dev/forecasts"
 FLAVORS: Final = ("forecasts-a", "forecasts-b")
 RESOURCES: Final = ("cpu", "example.com/gpu")
-AT_ONCE: Final = 25
+AT_ONCE: Final = 50
 """States that Kueue has at a time, each with queues of its own."""
-BATCHES: Final = 8
+BATCHES: Final = 4
 AT_LEAST: Final = 0.95
 STEADY: Final = 10
 """Looks, one after the other, at which nothing has changed."""
