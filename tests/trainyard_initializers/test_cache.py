@@ -160,6 +160,7 @@ def test_a_head_workers_and_a_service_are_made_that_the_trainjob_owns(
     assert workload["spec"] == {
         "replicas": 1,
         "leaderWorkerTemplate": {
+            "restartPolicy": "None",
             "size": 3,
             "leaderTemplate": {
                 "metadata": {"labels": {"app": "tj-cache-head"}},

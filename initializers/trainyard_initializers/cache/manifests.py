@@ -54,6 +54,8 @@ def of(settings: Settings, train_job: Mapping[str, Any]) -> list[Manifest]:
             "spec": {
                 "replicas": 1,
                 "leaderWorkerTemplate": {
+                    # By default, LeaderWorkerSet recreates all pods if a container of one restarts.
+                    "restartPolicy": "None",
                     "size": settings.size,
                     "leaderTemplate": {
                         "metadata": {"labels": _head(settings)},
