@@ -1,12 +1,13 @@
 """`pvc://` and `file://`: what is mounted already."""
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
 from trainyard_initializers import local, request
-from trainyard_initializers.failures import Failure, InvalidSource, NotFound, UnsafeSource
+from trainyard_initializers.failures import Failure, InvalidSource, NotFound, Unauthorized, UnsafeSource
 from trainyard_initializers.fetch import fetch
 
 from .fetching import QUICK, get, tree
@@ -102,3 +103,32 @@ def test_a_link_to_nothing_is_named(tmp_path: Path, data: Path) -> None:
     (data / "link").symlink_to("gone")
     with pytest.raises(NotFound, match="'link' leads nowhere"):
         from_claim(tmp_path / "dataset", "pvc://team-data/set", tmp_path / "claims")
+
+
+def test_a_link_to_itself_is_named(tmp_path: Path, data: Path) -> None:
+    (data / "link").symlink_to("link")
+    with pytest.raises(NotFound, match="'link' leads nowhere: Too many levels of symbolic links"):
+        from_claim(tmp_path / "dataset", "pvc://team-data/set", tmp_path / "claims")
+    with pytest.raises(NotFound, match="pvc://team-data/set/link does not exist in the container"):
+        from_claim(tmp_path / "dataset", "pvc://team-data/set/link", tmp_path / "claims")
+
+
+@pytest.mark.parametrize(
+    ("unreadable", "about"),
+    [("", "pvc://team-data/set"), ("a.csv", "pvc://team-data/set: 'a.csv'")],
+    ids=["folder", "file"],
+)
+def test_a_file_or_folder_that_the_initializer_may_not_read_is_named(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch, unreadable: str, about: str
+) -> None:
+    def status(path: Path, **options: bool) -> os.stat_result:
+        if path == data / unreadable:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return os.stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", status)
+    with pytest.raises(Unauthorized) as refused:
+        from_claim(tmp_path / "dataset", "pvc://team-data/set", tmp_path / "claims")
+    assert str(refused.value) == (
+        f"Unauthorized: {about}: Permission denied: user {os.getuid()} needs the right to read it"
+    )
