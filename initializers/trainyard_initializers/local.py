@@ -79,14 +79,26 @@ class Local:
         self._root = (self._start if self._is_folder else self._start.parent) if at_path else root
 
     def files(self) -> Iterable[RemoteFile]:
-        """Files and links to files; raises for links that lead out, pipes and devices."""
+        """Files, also those behind links; raises for links that lead out or in circles, pipes and devices."""
         if not self._is_folder:
             yield self._file(self._start, self._start.name)
             return
-        for folder, _, names in os.walk(self._start, onerror=self._refused):
+        for folder, folders, names in os.walk(self._start, onerror=self._refused, followlinks=True):
+            here = Path(folder)
+            for name in folders:
+                self._check(here / name)
             for name in names:
-                path = Path(folder, name)
+                path = here / name
                 yield self._file(path, self._name(path))
+
+    def _check(self, folder: Path) -> None:
+        """Raises if a folder is a link that leads out, or to a folder that it is in."""
+        if not folder.is_symlink():
+            return
+        name = self._name(folder)
+        real = self._inside(folder, name)
+        if any(real == _real(above) for above in folder.parents):
+            raise UnsafeSource(f"{self._place}: {name!r} is a link to a folder around it: remove the link")
 
     def _file(self, path: Path, name: str) -> RemoteFile:
         real = self._inside(path, name)

@@ -53,6 +53,42 @@ def test_links_that_stay_inside_are_followed(tmp_path: Path, data: Path) -> None
     assert not (tmp_path / "dataset/link").is_symlink()
 
 
+def test_links_to_folders_that_stay_inside_are_followed(tmp_path: Path, data: Path) -> None:
+    other = data.parent / "v3" / "train"
+    other.mkdir(parents=True)
+    (other / "c.csv").write_bytes(b"3")
+    (data / "train").symlink_to("../v3/train")
+    from_claim(tmp_path / "dataset", "pvc://team-data/set", tmp_path / "claims")
+    assert tree(tmp_path / "dataset") == {**FILES, "train/c.csv": b"3"}
+    assert not (tmp_path / "dataset/train").is_symlink()
+
+
+def test_a_link_to_a_folder_that_leads_out_is_refused(tmp_path: Path, data: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    (data / "link").symlink_to("../../../theirs")
+    with pytest.raises(UnsafeSource, match="'link' is a link that leads out of"):
+        from_claim(tmp_path / "dataset", "pvc://team-data/set", tmp_path / "claims")
+
+
+@pytest.mark.parametrize(
+    ("links", "name"),
+    [
+        ({"deep/self": "."}, "deep/self"),
+        ({"deep/up": "../.."}, "deep/up"),
+        ({"x/to": "../y", "y/to": "../x"}, "[xy]/to/to"),
+    ],
+    ids=["itself", "above", "each other"],
+)
+def test_links_to_folders_in_a_circle_are_refused(
+    tmp_path: Path, data: Path, links: dict[str, str], name: str
+) -> None:
+    for path, target in links.items():
+        (data / path).parent.mkdir(exist_ok=True)
+        (data / path).symlink_to(target)
+    with pytest.raises(UnsafeSource, match=f"'{name}' is a link to a folder around it: remove the link"):
+        from_claim(tmp_path / "dataset", "pvc://team-data/set", tmp_path / "claims")
+
+
 @pytest.mark.parametrize(
     ("uri", "kind", "text"),
     [
