@@ -22,6 +22,10 @@ CLAIMS = Path("/mnt/pvc")
 _CHUNK = 1 << 20
 _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 """Errors of a path that leads to no file."""
+_KUBELETS = ".."
+"""How names begin that the kubelet keeps to itself in the volumes that it fills."""
+_CURRENT = "..data"
+"""Its link to the folder with the files of a ConfigMap or Secret, into which their links lead."""
 
 
 def open_claim(request: Request, claims: Path = CLAIMS) -> Local:
@@ -85,6 +89,8 @@ class Local:
             return
         for folder, folders, names in os.walk(self._start, onerror=self._refused, followlinks=True):
             here = Path(folder)
+            if _CURRENT in folders and (here / _CURRENT).is_symlink():
+                folders[:] = [name for name in folders if not name.startswith(_KUBELETS)]
             for name in folders:
                 self._check(here / name)
             for name in names:

@@ -168,3 +168,19 @@ def test_a_file_or_folder_that_the_initializer_may_not_read_is_named(
     assert str(refused.value) == (
         f"Unauthorized: {about}: Permission denied: user {os.getuid()} needs the right to read it"
     )
+
+
+def test_the_files_of_a_config_map_are_copied_once(tmp_path: Path) -> None:
+    """The kubelet mounts a folder with a time for its name, and links to what is in it."""
+    mount = tmp_path / "mounts" / "config"
+    for name, body in {"a.csv": b"1", "deep/b.csv": b"2"}.items():
+        path = mount / "..2026_11_30_12_00_00.123456789" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(body)
+    (mount / "..data").symlink_to("..2026_11_30_12_00_00.123456789")
+    for name in ("a.csv", "deep"):
+        (mount / name).symlink_to(f"..data/{name}")
+    get(tmp_path / "dataset", f"file://{mount}")
+    assert tree(tmp_path / "dataset") == {"a.csv": b"1", "deep/b.csv": b"2"}
+    get(tmp_path / "model", f"file://{mount.parent}", "model")
+    assert tree(tmp_path / "model") == {"config/a.csv": b"1", "config/deep/b.csv": b"2"}
