@@ -281,6 +281,17 @@ def test_what_the_cache_waits_for_is_said_once_each_time_that_it_changes(
     ]
 
 
+def test_the_pods_of_a_large_cache_are_counted_over_pages(
+    api: FakeApi, account: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "trainyard_initializers")
+    api.page_size = 2
+    for number in range(5):
+        put_pod(api, f"tj-cache-0-{number}", conditions=[{"type": "Ready", "status": "True"}])()
+    started(api, account, asked_for=asked(CLUSTER_SIZE="6"))
+    assert messages(caplog)[3] == "5 of 6 pods of the cache are ready"
+
+
 @pytest.mark.parametrize(
     ("end", "message"),
     [
