@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ _REFUSED = (
     "signature_does_not_match",
 )
 _MISSING = ("not found", "no such", "no_such", "does not exist", "path_not_found")
+_NAMED = re.compile("[^?#]*")
+"""What PyIceberg reads of an address with a scheme."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +133,10 @@ class _Iceberg:
     def __init__(self, location: str, store: Mapping[str, str]) -> None:
         from pyiceberg.table import StaticTable  # noqa: PLC0415 - takes a second, and Parquet needs none of it
 
+        if "://" in location and not _NAMED.fullmatch(location):
+            raise InvalidSource(
+                f"{location}: PyIceberg reads no address with ? or #: write the table to one without them"
+            )
         self._table = StaticTable.from_metadata(location, dict(store))
         self._scan = self._table.scan()
         tasks = sorted(self._scan.plan_files(), key=lambda task: task.file.file_path)
@@ -197,6 +204,9 @@ def _file_system(location: str, store: Mapping[str, str]) -> tuple[Any, str]:
     from pyiceberg.io.pyarrow import PyArrowFileIO  # noqa: PLC0415
 
     scheme, netloc, path = PyArrowFileIO.parse_location(location)
+    if "://" in location:
+        # PyIceberg leaves out what follows a `?` or `#`; here they are parts of names.
+        path += _NAMED.sub("", location, count=1)
     return PyArrowFileIO(dict(store)).fs_by_scheme(scheme, netloc), path
 
 

@@ -73,6 +73,19 @@ def test_one_parquet_file_is_a_table(tmp_path: Path) -> None:
     assert table.load(opened, Rows(2, 5), "x")["id"].to_pylist() == [2, 3, 4]
 
 
+def test_a_question_mark_and_a_number_sign_are_parts_of_a_name(tmp_path: Path) -> None:
+    parquet(tmp_path / "exp", 10)
+    folder = parquet(tmp_path / "exp#2?", 20)
+    assert table.rows_of(table.open_table(f"file://{folder}", {})) == 20
+
+
+def test_an_iceberg_table_whose_address_pyiceberg_would_cut_off_is_refused() -> None:
+    assert refused("s3://b/exp#2/1.metadata.json") == (
+        "InvalidSource: s3://b/exp#2/1.metadata.json: PyIceberg reads no address with ? or #: "
+        "write the table to one without them"
+    )
+
+
 def test_rows_that_were_written_before_a_column_was_added_have_none_in_it(tmp_path: Path) -> None:
     written = iceberg(tmp_path, 5)
     with written.update_schema() as update:
