@@ -165,13 +165,15 @@ class _Parquet:
 
     def __init__(self, location: str, store: Mapping[str, str]) -> None:
         self._files, place = _file_system(location, store)
-        self.files: Sequence[DataFile] = [
-            DataFile(path, self._rows(path)) for path in self._paths(place, location)
-        ]
-
-    def _rows(self, path: str) -> int:
-        with self._files.open_input_file(path) as content:
-            return int(pq.ParquetFile(content).metadata.num_rows)
+        files: list[DataFile] = []
+        self._schema: pa.Schema = None
+        for path in self._paths(place, location):
+            with self._files.open_input_file(path) as content:
+                footer = pq.ParquetFile(content)
+                files.append(DataFile(path, footer.metadata.num_rows))
+                if files[-1].rows:
+                    self._schema = _common(self._schema, footer.schema_arrow, path)
+        self.files: Sequence[DataFile] = files
 
     def _paths(self, place: str, location: str) -> Sequence[str]:
         information = self._files.get_file_info(place)
@@ -186,17 +188,35 @@ class _Parquet:
         return paths
 
     def load(self, files: Sequence[DataFile]) -> pa.Table:
-        """The rows of the files; all must have the columns of the first."""
-        tables = []
+        """The rows of the files, with the columns that are common to all files of the table."""
+        tables = [self._schema.empty_table()]
         for file in files:
             with self._files.open_input_file(file.path) as content:
                 tables.append(pq.ParquetFile(content).read())
-            if tables[-1].schema.names != tables[0].schema.names:
-                raise InvalidSource(
-                    f"{file.path} has the columns {', '.join(tables[-1].schema.names)}, where "
-                    f"{files[0].path} has {', '.join(tables[0].schema.names)}"
-                )
         return pa.concat_tables(tables, promote_options="permissive")
+
+
+def _common(schema: pa.Schema | None, other: pa.Schema, path: str) -> pa.Schema:
+    """The columns with types that hold the values of both.
+
+    Args:
+        schema: Of the files before; None if there is none.
+        other: Of the next file.
+        path: Of that file, for messages.
+    """
+    if schema is None:
+        return other
+    if schema.names != other.names:
+        raise InvalidSource(
+            f"{path} has the columns {', '.join(other.names)}, where the files before it "
+            f"have {', '.join(schema.names)}"
+        )
+    try:
+        return pa.unify_schemas([schema, other], promote_options="permissive")
+    except pa.ArrowException as error:
+        raise InvalidSource(
+            f"{path} has columns of other types than the files before it: {_line(error)}"
+        ) from error
 
 
 def _file_system(location: str, store: Mapping[str, str]) -> tuple[Any, str]:

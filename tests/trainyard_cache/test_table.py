@@ -128,12 +128,26 @@ def test_what_is_no_table_is_said(tmp_path: Path, name: str, content: str) -> No
 def test_files_with_other_columns_are_no_table(tmp_path: Path) -> None:
     location = parquet(tmp_path, 10)
     pq.write_table(pa.table({"other": [1]}), tmp_path / "000010.parquet")
-    with pytest.raises(Failure) as error:
-        table.load(table.open_table(location, {}), Rows(0, 11), location)
-    assert str(error.value) == (
-        f"InvalidSource: {tmp_path}/000010.parquet has the columns other, where {tmp_path}/000000.parquet "
-        "has id, text"
+    assert refused(location) == (
+        f"InvalidSource: {tmp_path}/000010.parquet has the columns other, where the files before it have id, text"
     )
+
+
+def test_files_whose_types_have_nothing_in_common_are_no_table(tmp_path: Path) -> None:
+    for name, value in {"a": 1, "b": "x"}.items():
+        pq.write_table(pa.table({"id": [value]}), tmp_path / f"{name}.parquet")
+    assert refused(str(tmp_path)).startswith(
+        f"InvalidSource: {tmp_path}/b.parquet has columns of other types than the files before it: "
+    )
+
+
+def test_each_share_has_the_columns_of_the_whole_table(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": pa.array([1], pa.int32())}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"id": pa.array([2.5])}), tmp_path / "b.parquet")
+    pq.write_table(pa.table({}), tmp_path / "c.parquet")  # of no row, as some writers leave behind
+    opened = table.open_table(str(tmp_path), {})
+    held = [table.load(opened, share(2, index, 3), "x") for index in range(3)]
+    assert held == [pa.table({"id": pa.array(values, pa.float64())}) for values in ([1.0], [2.5], [])]
 
 
 def test_a_file_that_has_gone_is_said(tmp_path: Path) -> None:
