@@ -1,6 +1,6 @@
 """The table that a cache holds: its files, the rows in them, and what is wrong with it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -53,6 +53,48 @@ def test_a_share_that_begins_and_ends_within_files_is_read(location: str) -> Non
     whole = table.load(opened, Rows(0, 250), location)
     assert table.load(opened, Rows(95, 135), location) == whole.slice(95, 40).combine_chunks()
     assert table.load(opened, Rows(7, 7), location).num_rows == 0
+
+
+def test_the_rows_of_others_do_not_stay_in_memory(location: str) -> None:
+    opened = table.open_table(location, {})
+    held = table.load(opened, Rows(40, 45), location)
+    assert held.get_total_buffer_size() <= numbers(0, 5).get_total_buffer_size() * 2
+
+
+def test_a_share_of_a_parquet_file_needs_no_other_row_groups(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(numbers(0, 100), path, row_group_size=20)
+    groups = pq.read_metadata(path)
+    content = bytearray(path.read_bytes())
+    for number in (0, 1, 4):
+        for column in range(groups.num_columns):
+            chunk = groups.row_group(number).column(column)
+            first = chunk.dictionary_page_offset or chunk.data_page_offset
+            content[first : first + chunk.total_compressed_size] = bytes(chunk.total_compressed_size)
+    path.write_bytes(content)
+    opened = table.open_table(str(path), {})
+    assert table.load(opened, Rows(45, 75), str(path)) == numbers(45, 75)
+    with pytest.raises(Failure):
+        table.load(opened, Rows(35, 75), str(path))
+
+
+def test_a_share_is_put_together_from_pieces(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "_AT_A_TIME", 300)
+    opened = table.open_table(location, {})
+    held = table.load(opened, Rows(0, 250), location)
+    assert held["id"].num_chunks > 2
+    assert held.sort_by("id").select(["id", "text"]) == numbers(0, 250)
+
+
+def test_a_file_with_other_rows_than_were_listed_is_said(tmp_path: Path) -> None:
+    location = parquet(tmp_path, 10)
+    opened = table.open_table(location, {})
+    pq.write_table(numbers(0, 11), tmp_path / "000000.parquet")
+    with pytest.raises(Failure) as error:
+        table.load(opened, Rows(0, 10), location)
+    assert str(error.value) == (
+        f"InvalidSource: {tmp_path}/000000.parquet: 11 rows, where 10 are listed: write the table again"
+    )
 
 
 def test_each_process_sees_the_same_table(location: str) -> None:
@@ -129,7 +171,8 @@ def test_files_with_other_columns_are_no_table(tmp_path: Path) -> None:
     location = parquet(tmp_path, 10)
     pq.write_table(pa.table({"other": [1]}), tmp_path / "000010.parquet")
     assert refused(location) == (
-        f"InvalidSource: {tmp_path}/000010.parquet has the columns other, where the files before it have id, text"
+        f"InvalidSource: {tmp_path}/000010.parquet has the columns other, where the files before it "
+        "have id, text"
     )
 
 
@@ -177,11 +220,12 @@ class Lists:
 
     files = (table.DataFile("first", 2), table.DataFile("second", 2))
 
-    def load(self, files: Sequence[table.DataFile]) -> pa.Table:
+    def load(self, parts: Sequence[table.Part]) -> Iterator[pa.Table]:
         elements = 1_500_000_000
         offsets = pa.array([0, elements // 2, elements], pa.int32())
         lists = pa.ListArray.from_arrays(offsets, pa.nulls(elements))  # of nothing, so it needs no memory
-        return pa.concat_tables([pa.table({"tokens": lists})] * len(files))
+        for _, rows in parts:
+            yield pa.table({"tokens": lists}).slice(rows.first, rows.count)
 
 
 @pytest.mark.parametrize("rows", [Rows(0, 4), Rows(1, 4)], ids=["all", "a share"])

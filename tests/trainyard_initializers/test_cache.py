@@ -315,8 +315,12 @@ def test_the_pods_of_a_large_cache_are_counted_over_pages(
             "InvalidSource: pod tj-cache-0-1 of the cache needs more memory than its 2Gi: "
             "raise WORKER_MEM, or CLUSTER_SIZE for more workers",
         ),
+        (
+            ended("head", 137, reason="OOMKilled"),
+            "InvalidSource: pod tj-cache-0-1 of the cache needs more memory than its 1Gi: raise HEAD_MEM",
+        ),
     ],
-    ids=["no table", "no message", "a bad image", "too little memory"],
+    ids=["no table", "no message", "a bad image", "too little memory", "too little for the head"],
 )
 def test_a_cache_that_can_never_be_ready_is_deleted_and_its_reason_is_the_initializers(
     api: FakeApi, account: Path, end: Mapping[str, Any], message: str
