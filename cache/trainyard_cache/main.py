@@ -73,6 +73,7 @@ def _guarded(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
     given = settings.read(environment)
+    os.environ.update(given.sdk)
     served: Head | Worker | None = None
     health.serve(given.health_port, lambda: _lacks(served))
     address = f"grpc://{options.host}:{options.port}"

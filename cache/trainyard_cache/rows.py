@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 _TICKET: Final = struct.Struct("<QQ")
 """First row, and first row behind them, each as eight bytes, little-endian."""
@@ -32,6 +34,23 @@ class Rows:
         """The rows that are in both; none of them, somewhere, if they have none in common."""
         first = max(self.first, other.first)
         return Rows(first, max(first, min(self.end, other.end)))
+
+    def within(self, runs: Iterable[T], size: Callable[[T], int]) -> Iterator[tuple[T, Rows]]:
+        """The runs that hold some of the rows, each with these rows, counted from the run's first one.
+
+        Args:
+            runs: Of neighbouring rows, from row 0 on; taken no further than the rows reach.
+            size: How many rows a run has.
+        """
+        before = 0
+        for run in runs:
+            count = size(run)
+            shared = self.shared(Rows(before, before + count))
+            if shared.count:
+                yield run, Rows(shared.first - before, shared.end - before)
+            before += count
+            if before >= self.end:
+                return
 
     def ticket(self) -> bytes:
         """The rows as the bytes of a Flight ticket."""

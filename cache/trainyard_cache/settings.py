@@ -24,6 +24,7 @@ class Settings:
         index: Which of them this is; 0: the head.
         health_port: Where `/ready` is answered.
         store: The properties of the store, under PyIceberg's names.
+        sdk: The keys that assume the role in `store`, under the names of the AWS SDKs.
     """
 
     location: str
@@ -33,6 +34,7 @@ class Settings:
     index: int
     health_port: int = HEALTH_PORT
     store: Mapping[str, str] = field(default_factory=dict, repr=False)
+    sdk: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def workers(self) -> int:
@@ -54,6 +56,7 @@ _STORE = {
     "s3.role-arn": ("ROLE_ARN",),
 }
 """PyIceberg's names, and the variables: those of initializers first, then those of the AWS SDKs."""
+_KEYS = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token")
 
 
 def read(environment: Mapping[str, str]) -> Settings:
@@ -74,6 +77,8 @@ def read(environment: Mapping[str, str]) -> Settings:
             f"LWS_GROUP_SIZE={size} and LWS_WORKER_INDEX={index}: a cache has a head and a worker at least"
         )
     names = (environment.get(name, "").strip() for name in ("SCHEMA_NAME", "TABLE_NAME"))
+    store = _store(environment)
+    sdk = _sdk(store)
     return Settings(
         location=location,
         table=".".join(name for name in names if name) or location,
@@ -81,7 +86,8 @@ def read(environment: Mapping[str, str]) -> Settings:
         size=size,
         index=index,
         health_port=_number(environment, "HEALTH_PORT", HEALTH_PORT),
-        store=_store(environment),
+        store={key: text for key, text in store.items() if not sdk or key not in _KEYS},
+        sdk=sdk,
     )
 
 
@@ -102,3 +108,10 @@ def _store(environment: Mapping[str, str]) -> Mapping[str, str]:
         for key, names in _STORE.items()
     }
     return {key: text for key, text in values.items() if text}
+
+
+def _sdk(store: Mapping[str, str]) -> Mapping[str, str]:
+    """The variables with which the SDK in PyArrow assumes a role: PyArrow itself accepts keys or a role."""
+    if not {"s3.role-arn", *_KEYS[:2]} <= store.keys():
+        return {}
+    return {_STORE[key][1]: store[key] for key in ("s3.region", *_KEYS) if key in store}

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +22,7 @@ from pyarrow import fs
 from .failures import Failure, InvalidSource, NotFound, Unauthorized, Unreachable
 from .rows import Rows
 
+T = TypeVar("T")
 _METADATA = ".metadata.json"
 """How the metadata files of Iceberg end."""
 _PARQUET = ".parquet"
@@ -32,6 +34,12 @@ _REFUSED = (
     "signature_does_not_match",
 )
 _MISSING = ("not found", "no such", "no_such", "does not exist", "path_not_found")
+_AT_A_TIME: Final = 64 << 20
+"""Bytes that are read at a time, as far as files can be read in parts."""
+_ROWS: Final = 8192
+"""Rows that are read at a time, at most: a file is often smaller than what is in it."""
+_NAMED = re.compile("[^?#]*")
+"""What PyIceberg reads of an address with a scheme."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,10 @@ class DataFile:
     rows: int
 
 
+Part = tuple[DataFile, Rows]
+"""A file, and which of its rows: counted from its first one."""
+
+
 class Table(Protocol):
     """A table whose files are known, in an order that is the same everywhere."""
 
@@ -49,8 +61,8 @@ class Table(Protocol):
     def files(self) -> Sequence[DataFile]:
         """All of them."""
 
-    def load(self, files: Sequence[DataFile]) -> pa.Table:
-        """The rows of some of its files, in their order."""
+    def load(self, parts: Sequence[Part]) -> Iterator[pa.Table]:
+        """Tables of exactly these rows, in their order; each may keep more in memory than its rows."""
 
 
 def open_table(location: str, store: Mapping[str, str]) -> Table:
@@ -82,7 +94,7 @@ def fingerprint(table: Table) -> str:
 
 
 def load(table: Table, rows: Rows, location: str) -> pa.Table:
-    """The rows, from no more files than hold them.
+    """The rows, from no more files than hold them; other rows do not stay in memory.
 
     Args:
         table: That has them.
@@ -92,36 +104,45 @@ def load(table: Table, rows: Rows, location: str) -> pa.Table:
     Raises:
         Failure: They cannot be read.
     """
-    chosen: list[DataFile] = []
-    first = before = 0
-    for file in table.files:
-        if rows.shared(Rows(before, before + file.rows)).count:
-            first = first if chosen else before
-            chosen.append(file)
-        before += file.rows
-    # Whoever holds no row needs the columns all the same.
-    chosen = chosen or list(table.files[:1])
+    # A worker without a row needs the columns too.
+    parts = list(rows.within(table.files, lambda file: file.rows)) or [(table.files[0], Rows(0, 0))]
+    held: list[pa.Table] = []
     with _in_words(location):
-        loaded = table.load(chosen)
-    expected = sum(file.rows for file in chosen)
-    if loaded.num_rows != expected:
-        raise InvalidSource(
-            f"{location}: its files hold {loaded.num_rows} rows where {expected} are listed: "
-            "write the table anew"
-        )
-    # A copy, so that the rows of others do not stay in memory with it.
-    return _combined(loaded.slice(rows.first - first, rows.count))
+        for tables in _gathered(table.load(parts), lambda part: part.nbytes):
+            held.append(_copied(tables))
+            tables.clear()
+        return pa.concat_tables(held, promote_options="permissive")
 
 
-def _combined(rows: pa.Table) -> pa.Table:
-    """The rows in as few arrays as count their elements: Arrow splits strings by itself, but no lists."""
+def _gathered(items: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
+    """The items in lists, each of as few as have enough bytes together; keeps none of them."""
+    gathered: list[T] = []
+    total = 0
+    for item in items:
+        gathered.append(item)
+        total += size(item)
+        del item  # it may be large, and so may the next one
+        if total >= _AT_A_TIME:
+            yield gathered
+            gathered, total = [], 0
+    if gathered:
+        yield gathered
+
+
+def _copied(tables: Sequence[pa.Table]) -> pa.Table:
+    """A copy of the rows, which keeps nothing else in memory, in as few arrays as count their elements."""
+    rows = pa.concat_tables(tables, promote_options="permissive")
+    if not rows.num_rows:
+        return rows.schema.empty_table()
     try:
-        return rows.combine_chunks()
+        # `combine_chunks` copies no column that is in one array already.
+        columns = [pa.concat_arrays(column.chunks) for column in rows.columns]
     except pa.ArrowInvalid:
         half = rows.num_rows // 2
         if not half:
             raise
-        return pa.concat_tables([_combined(rows.slice(0, half)), _combined(rows.slice(half))])
+        return pa.concat_tables([_copied([rows.slice(0, half)]), _copied([rows.slice(half)])])
+    return pa.Table.from_arrays(columns, schema=rows.schema)
 
 
 class _Iceberg:
@@ -130,6 +151,10 @@ class _Iceberg:
     def __init__(self, location: str, store: Mapping[str, str]) -> None:
         from pyiceberg.table import StaticTable  # noqa: PLC0415 - takes a second, and Parquet needs none of it
 
+        if "://" in location and not _NAMED.fullmatch(location):
+            raise InvalidSource(
+                f"{location}: PyIceberg reads no address with ? or #: write the table to one without them"
+            )
         self._table = StaticTable.from_metadata(location, dict(store))
         self._scan = self._table.scan()
         tasks = sorted(self._scan.plan_files(), key=lambda task: task.file.file_path)
@@ -144,13 +169,18 @@ class _Iceberg:
             DataFile(path, task.file.record_count) for path, task in self._tasks.items()
         ]
 
-    def load(self, files: Sequence[DataFile]) -> pa.Table:
-        """The rows of the files, with the columns that the table has now."""
+    def load(self, parts: Sequence[Part]) -> Iterator[pa.Table]:
+        """The rows, with the columns that the table has now; reads whole files, small ones together."""
         from pyiceberg.expressions import AlwaysTrue  # noqa: PLC0415
         from pyiceberg.io.pyarrow import ArrowScan  # noqa: PLC0415
 
         scan = ArrowScan(self._table.metadata, self._table.io, self._scan.projection(), AlwaysTrue())
-        return scan.to_table([self._tasks[file.path] for file in files])
+        for group in _gathered(parts, lambda part: self._tasks[part[0].path].file.file_size_in_bytes):
+            loaded = scan.to_table([self._tasks[file.path] for file, _ in group])
+            _check([file for file, _ in group], loaded.num_rows)
+            # Only the first and the last file of a share have rows of others.
+            yield loaded.slice(group[0][1].first, sum(rows.count for _, rows in group))
+            del loaded
 
 
 class _Parquet:
@@ -158,13 +188,15 @@ class _Parquet:
 
     def __init__(self, location: str, store: Mapping[str, str]) -> None:
         self._files, place = _file_system(location, store)
-        self.files: Sequence[DataFile] = [
-            DataFile(path, self._rows(path)) for path in self._paths(place, location)
-        ]
-
-    def _rows(self, path: str) -> int:
-        with self._files.open_input_file(path) as content:
-            return int(pq.ParquetFile(content).metadata.num_rows)
+        files: list[DataFile] = []
+        self._schema: pa.Schema = None
+        for path in self._paths(place, location):
+            with self._files.open_input_file(path) as content:
+                footer = pq.ParquetFile(content)
+                files.append(DataFile(path, footer.metadata.num_rows))
+                if files[-1].rows:
+                    self._schema = _common(self._schema, footer.schema_arrow, path)
+        self.files: Sequence[DataFile] = files
 
     def _paths(self, place: str, location: str) -> Sequence[str]:
         information = self._files.get_file_info(place)
@@ -178,18 +210,56 @@ class _Parquet:
             raise NotFound(f"{location} holds no *{_PARQUET}, and does not end with {_METADATA}")
         return paths
 
-    def load(self, files: Sequence[DataFile]) -> pa.Table:
-        """The rows of the files; all must have the columns of the first."""
-        tables = []
-        for file in files:
+    def load(self, parts: Sequence[Part]) -> Iterator[pa.Table]:
+        """The rows, with the columns that all files of the table have; reads a few rows at a time."""
+        yield self._schema.empty_table()
+        for file, rows in parts:
             with self._files.open_input_file(file.path) as content:
-                tables.append(pq.ParquetFile(content).read())
-            if tables[-1].schema.names != tables[0].schema.names:
-                raise InvalidSource(
-                    f"{file.path} has the columns {', '.join(tables[-1].schema.names)}, where "
-                    f"{files[0].path} has {', '.join(tables[0].schema.names)}"
-                )
-        return pa.concat_tables(tables, promote_options="permissive")
+                opened = pq.ParquetFile(content)
+                _check([file], opened.metadata.num_rows)
+                yield from _read(opened, rows)
+
+
+def _read(file: pq.ParquetFile, rows: Rows) -> Iterator[pa.Table]:
+    """The rows of a Parquet file, from no more of its row groups than hold them."""
+    groups = range(file.metadata.num_row_groups)
+    for number, of_group in rows.within(groups, lambda number: file.metadata.row_group(number).num_rows):
+        group = file.metadata.row_group(number)
+        most = _AT_A_TIME * group.num_rows // max(1, group.total_byte_size)
+        batches = file.iter_batches(max(1, min(most, _ROWS)), row_groups=[number])
+        for batch, wanted in of_group.within(batches, lambda batch: batch.num_rows):
+            yield pa.Table.from_batches([batch.slice(wanted.first, wanted.count)])
+
+
+def _check(files: Sequence[DataFile], loaded: int) -> None:
+    """Raises if files have more or fewer rows than when they were listed."""
+    listed = sum(file.rows for file in files)
+    if loaded != listed:
+        place = files[0].path if len(files) == 1 else f"{files[0].path} to {files[-1].path}"
+        raise InvalidSource(f"{place}: {loaded} rows, where {listed} are listed: write the table again")
+
+
+def _common(schema: pa.Schema | None, other: pa.Schema, path: str) -> pa.Schema:
+    """The columns with types that hold the values of both.
+
+    Args:
+        schema: Of the files before; None if there is none.
+        other: Of the next file.
+        path: Of that file, for messages.
+    """
+    if schema is None:
+        return other
+    if schema.names != other.names:
+        raise InvalidSource(
+            f"{path} has the columns {', '.join(other.names)}, where the files before it "
+            f"have {', '.join(schema.names)}"
+        )
+    try:
+        return pa.unify_schemas([schema, other], promote_options="permissive")
+    except pa.ArrowException as error:
+        raise InvalidSource(
+            f"{path} has columns of other types than the files before it: {_line(error)}"
+        ) from error
 
 
 def _file_system(location: str, store: Mapping[str, str]) -> tuple[Any, str]:
@@ -197,6 +267,9 @@ def _file_system(location: str, store: Mapping[str, str]) -> tuple[Any, str]:
     from pyiceberg.io.pyarrow import PyArrowFileIO  # noqa: PLC0415
 
     scheme, netloc, path = PyArrowFileIO.parse_location(location)
+    if "://" in location:
+        # PyIceberg leaves out what follows a `?` or `#`; here they are parts of names.
+        path += _NAMED.sub("", location, count=1)
     return PyArrowFileIO(dict(store)).fs_by_scheme(scheme, netloc), path
 
 

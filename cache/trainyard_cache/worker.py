@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pyarrow as pa
@@ -13,7 +14,9 @@ from .rows import Rows
 HOLDS: Final = "holds"
 """The action that answers which rows of which table a worker holds."""
 _BATCH: Final = 8192
-"""Rows that are sent at a time."""
+"""Rows that are sent at a time, at most."""
+_BYTES: Final = 64 << 20
+"""Bytes that are sent at a time, if they are more than one row: Flight refuses more than 2 GiB."""
 
 
 class Worker(flight.FlightServerBase):  # type: ignore[misc]
@@ -40,7 +43,7 @@ class Worker(flight.FlightServerBase):  # type: ignore[misc]
             raise flight.FlightServerError(f"not a ticket of this cache: {error}") from error
         rows = requested.shared(self._rows)
         part = self._held.slice(max(0, rows.first - self._rows.first), rows.count)
-        batches = part.to_batches(max_chunksize=_BATCH)
+        batches = (piece for batch in part.to_batches(max_chunksize=_BATCH) for piece in _pieces(batch))
         return flight.RecordBatchStream(pa.RecordBatchReader.from_batches(part.schema, batches))
 
     def do_action(self, context: Any, action: flight.Action) -> list[bytes]:
@@ -53,3 +56,14 @@ class Worker(flight.FlightServerBase):  # type: ignore[misc]
     def list_actions(self, context: Any) -> list[tuple[str, str]]:
         """What it can be requested."""
         return [(HOLDS, "which rows of which table are held")]
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch, in halves of halves until each is small enough to be sent."""
+    half = batch.num_rows // 2
+    # A dictionary is as large in each half; a stream has it once.
+    if not half or batch.nbytes - batch.slice(0, 0).nbytes <= _BYTES:
+        yield batch
+        return
+    yield from _pieces(batch.slice(0, half))
+    yield from _pieces(batch.slice(half))

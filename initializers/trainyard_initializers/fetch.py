@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -63,14 +63,22 @@ class _Transfer:
 
     def fetch_all(self, files: Sequence[RemoteFile]) -> None:
         """Fetch all files; the first failure stops the others."""
+        # A task for each file would need more memory than the files' names.
+        waiting = iter(files)
         with ThreadPoolExecutor(_WORKERS) as pool:
             try:
-                for done in as_completed([pool.submit(self.fetch_file, file) for file in files]):
+                for done in as_completed([pool.submit(self._fetch_next, waiting) for _ in range(_WORKERS)]):
                     done.result()
             except BaseException:
                 self.stop.set()
-                pool.shutdown(wait=False, cancel_futures=True)
                 raise
+
+    def _fetch_next(self, waiting: Iterator[RemoteFile]) -> None:
+        """Fetch files until none is waiting; other threads draw from the same iterator."""
+        for file in waiting:
+            if self.stop.is_set():
+                return
+            self.fetch_file(file)
 
     def fetch_file(self, file: RemoteFile) -> None:
         place, part = self.volume.object(file), self.volume.part(file)

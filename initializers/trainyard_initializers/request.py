@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -17,6 +18,15 @@ MODEL = "model"
 _MODEL_FILES = ("*.json", "*.safetensors", "*.model", "*.txt", "*.gguf", "*.jinja")
 _NO_MODEL_FILES = ("*.msgpack", "*.h5", "*.bin", "*.pt", "*.pth")
 _LONGEST = 2048
+_CONTROLS = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"  # controls, line separators, halves of characters
+    r"|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # what reorders the text around it
+)
+
+
+def plain(text: str) -> bool:
+    """Whether a terminal shows the text as it is: on one line, and its characters in their order."""
+    return not _CONTROLS.search(text)
 
 
 @dataclass(frozen=True)
@@ -35,9 +45,9 @@ class Uri:
             InvalidSource: If it is invalid. The message does not repeat text that may hold a password.
         """
         scheme, separator, rest = text.partition("://")
-        if not separator or not scheme or not rest or len(text) > _LONGEST or not text.isprintable():
+        if not separator or not scheme or not rest or len(text) > _LONGEST or not plain(text):
             raise InvalidSource(
-                "STORAGE_URI must be scheme://..., printable and at most 2048 characters long, "
+                "STORAGE_URI must be scheme://..., at most 2048 characters long, without control characters, "
                 "such as hf://owner/dataset or s3://bucket/folder"
             )
         authority, _, path = rest.partition("/")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from .failures import NotFound, UnsafeSource
-from .request import Patterns
+from .request import Patterns, plain
 
 MARKER = ".trainyard-initializer.json"
 """The file in a published folder that says what it holds. Never fetched."""
@@ -125,7 +125,7 @@ def choose(files: Iterable[RemoteFile], patterns: Patterns, place: str) -> Seque
 def _check(path: str, place: str) -> None:
     parts = path.split("/")
     sound = (
-        path.isprintable()
+        plain(path)
         and len(path.encode()) <= _LONGEST_PATH
         and all(part not in ("", ".", "..") and len(part.encode()) <= _LONGEST_NAME for part in parts)
     )

@@ -116,7 +116,7 @@ class Volume:
         Raises:
             VolumeFull: If it will not fit.
         """
-        names = {path.name for file in files for path in (self.object(file), self.part(file))}
+        names = {self.object(file).name for file in files}
         objects = self._staging / "objects"
         with errors(self._aside):
             objects.mkdir(parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ class Volume:
             if alone:
                 self._clear(files)
             for stale in objects.iterdir():
-                if stale.name not in names:
+                if stale.stem not in names:
                     stale.unlink()
             here = sum(entry.stat().st_size for entry in objects.iterdir())
             status = os.statvfs(objects)

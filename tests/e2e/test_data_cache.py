@@ -202,14 +202,14 @@ def test_a_worker_that_is_killed_comes_back_and_the_job_ends_as_if_nothing_had_b
         lambda: epochs(platform.logs("killed")),
         within=LEARNED,
     )
-    [worker] = [
-        pod
-        for pod in platform.list("pods", OF_CACHE.format("killed"))
-        if pod["metadata"]["name"].endswith("-cache-0-1")
-    ]
-    platform.kill(worker)
+    pods = {pod["metadata"]["name"]: pod for pod in platform.list("pods", OF_CACHE.format("killed"))}
+    platform.kill(pods["killed-cache-0-1"])
     platform.wait_for_condition("killed", "Complete", within=LEARNED)
     assert max(lines[-1][3] for lines in epochs(platform.logs("killed")).values()) < 1e-4
+    after = platform.list("pods", OF_CACHE.format("killed"))
+    assert {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in after} == {
+        name: pod["metadata"]["uid"] for name, pod in pods.items()
+    }
 
 
 def test_a_table_of_iceberg_is_held_as_well(platform: Cluster, bucket: dict[str, bytes]) -> None:

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import botocore.session
 import pyarrow as pa
 import pytest
 from pyarrow import flight
@@ -64,6 +65,48 @@ def test_a_worker_holds_its_share_until_it_is_stopped(tmp_path: Path) -> None:
     assert worker.returncode == 0
     lines = [line.split(" ", 1)[1] for line in log.splitlines()]
     assert lines[:2] == [f"{location}: 250 rows in 2 files", "worker 1 of 1 holds rows 0 to 249: 0 MiB"]
+
+
+@pytest.mark.long
+def test_a_role_is_assumed_with_the_access_keys(tmp_path: Path) -> None:
+    from moto.server import ThreadedMotoServer  # noqa: PLC0415 (half a second, else for each process)
+    from moto.sts.models import sts_backends  # noqa: PLC0415
+
+    role = "arn:aws:iam::123456789012:role/reader"
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        url = "http://{}:{}".format(*server.get_host_and_port())
+        session = botocore.session.Session()
+        session.set_credentials("AKIATEST", "right")
+        client = session.create_client("s3", "us-east-1", endpoint_url=url)
+        client.create_bucket(Bucket="tables")
+        parquet(tmp_path / "numbers", 10)
+        client.put_object(
+            Bucket="tables", Key="a.parquet", Body=(tmp_path / "numbers/000000.parquet").read_bytes()
+        )
+        variables = {
+            "METADATA_LOC": "s3://tables/a.parquet",
+            "LWS_WORKER_INDEX": "1",
+            "ENDPOINT": url,
+            "AWS_ENDPOINT_URL_STS": url,
+            "REGION": "us-east-1",
+            "ACCESS_KEY_ID": "AKIATEST",
+            "SECRET_ACCESS_KEY": "right",
+            "ROLE_ARN": role,
+        }
+        worker = start(tmp_path, "worker", free_port(), **variables)
+        assert worker.stdout is not None
+        lines = [worker.stdout.readline().split(" ", 1)[-1] for _ in range(2)]
+        worker.kill()
+        worker.wait()
+    finally:
+        server.stop()
+    assert lines == [
+        "s3://tables/a.parquet: 10 rows in 1 files\n",
+        "worker 1 of 1 holds rows 0 to 9: 0 MiB\n",
+    ]
+    assert {assumed.role_arn for assumed in sts_backends["123456789012"]["aws"].assumed_roles} == {role}
 
 
 @pytest.mark.parametrize(

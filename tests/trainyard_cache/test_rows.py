@@ -30,6 +30,17 @@ def test_the_workers_that_hold_some_of_a_ranks_rows_hold_all_of_them(
     assert sum(part.count for part in held) == asked.count
 
 
+@given(st.lists(st.integers(0, 20), max_size=20), st.integers(0, 400), st.integers(0, 400))
+def test_the_rows_within_runs_are_the_rows(runs: list[int], first: int, count: int) -> None:
+    rows = Rows(first, first + count)
+    numbered = [(sum(runs[:index]), size) for index, size in enumerate(runs)]
+    parts = list(rows.within(numbered, lambda run: run[1]))
+    shared = rows.shared(Rows(0, sum(runs)))
+    ranges = [range(run[0] + part.first, run[0] + part.end) for run, part in parts]
+    assert [number for held in ranges for number in held] == list(range(shared.first, shared.end))
+    assert all(0 <= part.first < part.end <= run[1] for run, part in parts)
+
+
 def test_more_ranks_than_rows_leave_some_without_any() -> None:
     assert [share(2, index, 3).count for index in range(3)] == [1, 1, 0]
     assert holders(share(2, 2, 3), 2, 2) == []

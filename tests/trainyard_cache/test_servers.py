@@ -90,6 +90,17 @@ def test_a_rank_beyond_the_rows_gets_none(cache: Cache) -> None:
     assert cache.info("250", "251").endpoints == []
 
 
+def test_rows_that_are_too_many_bytes_for_one_batch_come_in_several(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainyard_cache.worker._BYTES", 500)
+    [endpoint] = cache.info("0", "5").endpoints
+    with flight.connect(endpoint.locations[0].uri) as client:
+        batches = [chunk.data for chunk in client.do_get(endpoint.ticket)]
+    assert [batch.num_rows for batch in batches] == [25, 25]
+    assert pa.Table.from_batches(batches) == numbers(0, 50)
+
+
 @pytest.mark.parametrize(
     "path", [(), ("0",), ("0", "1", "2"), ("2", "2"), ("-1", "2"), ("0", "0"), ("²", "3"), ("a", "b")]
 )

@@ -36,6 +36,27 @@ def test_what_the_initializer_and_leaderworkerset_say_is_read() -> None:
     assert "s3.secret-access-key" not in repr(read)
 
 
+def test_a_role_is_assumed_with_the_keys_by_the_sdk() -> None:
+    keys = {"ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "s", "SESSION_TOKEN": "t"}
+    role = "arn:aws:iam::1:role/reader"
+    read = settings.read({**ASKED, **OF_LWS, **keys, "REGION": "eu", "ROLE_ARN": role})
+    assert (read.store, read.sdk) == (
+        {"s3.region": "eu", "s3.role-arn": role},
+        {
+            "AWS_REGION": "eu",
+            "AWS_ACCESS_KEY_ID": "a",
+            "AWS_SECRET_ACCESS_KEY": "s",
+            "AWS_SESSION_TOKEN": "t",
+        },
+    )
+    assert "AWS_SECRET_ACCESS_KEY" not in repr(read)
+
+
+def test_without_keys_a_role_is_assumed_with_the_identity_of_the_pod() -> None:
+    read = settings.read({**ASKED, **OF_LWS, "ROLE_ARN": "arn:aws:iam::1:role/reader"})
+    assert (read.store, read.sdk) == ({"s3.role-arn": "arn:aws:iam::1:role/reader"}, {})
+
+
 @pytest.mark.parametrize(
     ("variables", "message"),
     [

@@ -1,6 +1,6 @@
 """The table that a cache holds: its files, the rows in them, and what is wrong with it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -55,6 +55,48 @@ def test_a_share_that_begins_and_ends_within_files_is_read(location: str) -> Non
     assert table.load(opened, Rows(7, 7), location).num_rows == 0
 
 
+def test_the_rows_of_others_do_not_stay_in_memory(location: str) -> None:
+    opened = table.open_table(location, {})
+    held = table.load(opened, Rows(40, 45), location)
+    assert held.get_total_buffer_size() <= numbers(0, 5).get_total_buffer_size() * 2
+
+
+def test_a_share_of_a_parquet_file_needs_no_other_row_groups(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(numbers(0, 100), path, row_group_size=20)
+    groups = pq.read_metadata(path)
+    content = bytearray(path.read_bytes())
+    for number in (0, 1, 4):
+        for column in range(groups.num_columns):
+            chunk = groups.row_group(number).column(column)
+            first = chunk.dictionary_page_offset or chunk.data_page_offset
+            content[first : first + chunk.total_compressed_size] = bytes(chunk.total_compressed_size)
+    path.write_bytes(content)
+    opened = table.open_table(str(path), {})
+    assert table.load(opened, Rows(45, 75), str(path)) == numbers(45, 75)
+    with pytest.raises(Failure):
+        table.load(opened, Rows(35, 75), str(path))
+
+
+def test_a_share_is_put_together_from_pieces(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "_AT_A_TIME", 300)
+    opened = table.open_table(location, {})
+    held = table.load(opened, Rows(0, 250), location)
+    assert held["id"].num_chunks > 2
+    assert held.sort_by("id").select(["id", "text"]) == numbers(0, 250)
+
+
+def test_a_file_with_other_rows_than_were_listed_is_said(tmp_path: Path) -> None:
+    location = parquet(tmp_path, 10)
+    opened = table.open_table(location, {})
+    pq.write_table(numbers(0, 11), tmp_path / "000000.parquet")
+    with pytest.raises(Failure) as error:
+        table.load(opened, Rows(0, 10), location)
+    assert str(error.value) == (
+        f"InvalidSource: {tmp_path}/000000.parquet: 11 rows, where 10 are listed: write the table again"
+    )
+
+
 def test_each_process_sees_the_same_table(location: str) -> None:
     first, second = (table.open_table(location, {}) for _ in range(2))
     assert table.fingerprint(first) == table.fingerprint(second)
@@ -71,6 +113,19 @@ def test_one_parquet_file_is_a_table(tmp_path: Path) -> None:
     parquet(tmp_path, 10)
     opened = table.open_table(f"file://{tmp_path}/000000.parquet", {})
     assert table.load(opened, Rows(2, 5), "x")["id"].to_pylist() == [2, 3, 4]
+
+
+def test_a_question_mark_and_a_number_sign_are_parts_of_a_name(tmp_path: Path) -> None:
+    parquet(tmp_path / "exp", 10)
+    folder = parquet(tmp_path / "exp#2?", 20)
+    assert table.rows_of(table.open_table(f"file://{folder}", {})) == 20
+
+
+def test_an_iceberg_table_whose_address_pyiceberg_would_cut_off_is_refused() -> None:
+    assert refused("s3://b/exp#2/1.metadata.json") == (
+        "InvalidSource: s3://b/exp#2/1.metadata.json: PyIceberg reads no address with ? or #: "
+        "write the table to one without them"
+    )
 
 
 def test_rows_that_were_written_before_a_column_was_added_have_none_in_it(tmp_path: Path) -> None:
@@ -115,12 +170,27 @@ def test_what_is_no_table_is_said(tmp_path: Path, name: str, content: str) -> No
 def test_files_with_other_columns_are_no_table(tmp_path: Path) -> None:
     location = parquet(tmp_path, 10)
     pq.write_table(pa.table({"other": [1]}), tmp_path / "000010.parquet")
-    with pytest.raises(Failure) as error:
-        table.load(table.open_table(location, {}), Rows(0, 11), location)
-    assert str(error.value) == (
-        f"InvalidSource: {tmp_path}/000010.parquet has the columns other, where {tmp_path}/000000.parquet "
-        "has id, text"
+    assert refused(location) == (
+        f"InvalidSource: {tmp_path}/000010.parquet has the columns other, where the files before it "
+        "have id, text"
     )
+
+
+def test_files_whose_types_have_nothing_in_common_are_no_table(tmp_path: Path) -> None:
+    for name, value in {"a": 1, "b": "x"}.items():
+        pq.write_table(pa.table({"id": [value]}), tmp_path / f"{name}.parquet")
+    assert refused(str(tmp_path)).startswith(
+        f"InvalidSource: {tmp_path}/b.parquet has columns of other types than the files before it: "
+    )
+
+
+def test_each_share_has_the_columns_of_the_whole_table(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": pa.array([1], pa.int32())}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"id": pa.array([2.5])}), tmp_path / "b.parquet")
+    pq.write_table(pa.table({}), tmp_path / "c.parquet")  # of no row, as some writers leave behind
+    opened = table.open_table(str(tmp_path), {})
+    held = [table.load(opened, share(2, index, 3), "x") for index in range(3)]
+    assert held == [pa.table({"id": pa.array(values, pa.float64())}) for values in ([1.0], [2.5], [])]
 
 
 def test_a_file_that_has_gone_is_said(tmp_path: Path) -> None:
@@ -150,11 +220,12 @@ class Lists:
 
     files = (table.DataFile("first", 2), table.DataFile("second", 2))
 
-    def load(self, files: Sequence[table.DataFile]) -> pa.Table:
+    def load(self, parts: Sequence[table.Part]) -> Iterator[pa.Table]:
         elements = 1_500_000_000
         offsets = pa.array([0, elements // 2, elements], pa.int32())
         lists = pa.ListArray.from_arrays(offsets, pa.nulls(elements))  # of nothing, so it needs no memory
-        return pa.concat_tables([pa.table({"tokens": lists})] * len(files))
+        for _, rows in parts:
+            yield pa.table({"tokens": lists}).slice(rows.first, rows.count)
 
 
 @pytest.mark.parametrize("rows", [Rows(0, 4), Rows(1, 4)], ids=["all", "a share"])

@@ -160,6 +160,7 @@ def test_a_head_workers_and_a_service_are_made_that_the_trainjob_owns(
     assert workload["spec"] == {
         "replicas": 1,
         "leaderWorkerTemplate": {
+            "restartPolicy": "None",
             "size": 3,
             "leaderTemplate": {
                 "metadata": {"labels": {"app": "tj-cache-head"}},
@@ -174,10 +175,10 @@ def test_a_head_workers_and_a_service_are_made_that_the_trainjob_owns(
         "selector": {"app": "tj-cache-head"},
         "ports": [{"name": "grpc", "protocol": "TCP", "port": 50051, "targetPort": 50051}],
     }
-    assert [path for _, path in api.writes()] == [SETS, SERVICES]
+    assert [path for _, path in api.writes()] == [SERVICES, SETS]
     assert messages(caplog) == [
-        "created LeaderWorkerSet tj-cache",
         "created Service tj-cache-service",
+        "created LeaderWorkerSet tj-cache",
         "waiting for the cache tj-cache: a head and 2 workers",
         "0 of 3 pods of the cache are ready",
         "the cache is ready: trainers read cache://shop/reviews from tj-cache-service:50051",
@@ -280,6 +281,17 @@ def test_what_the_cache_waits_for_is_said_once_each_time_that_it_changes(
     ]
 
 
+def test_the_pods_of_a_large_cache_are_counted_over_pages(
+    api: FakeApi, account: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "trainyard_initializers")
+    api.page_size = 2
+    for number in range(5):
+        put_pod(api, f"tj-cache-0-{number}", conditions=[{"type": "Ready", "status": "True"}])()
+    started(api, account, asked_for=asked(CLUSTER_SIZE="6"))
+    assert messages(caplog)[3] == "5 of 6 pods of the cache are ready"
+
+
 @pytest.mark.parametrize(
     ("end", "message"),
     [
@@ -303,8 +315,12 @@ def test_what_the_cache_waits_for_is_said_once_each_time_that_it_changes(
             "InvalidSource: pod tj-cache-0-1 of the cache needs more memory than its 2Gi: "
             "raise WORKER_MEM, or CLUSTER_SIZE for more workers",
         ),
+        (
+            ended("head", 137, reason="OOMKilled"),
+            "InvalidSource: pod tj-cache-0-1 of the cache needs more memory than its 1Gi: raise HEAD_MEM",
+        ),
     ],
-    ids=["no table", "no message", "a bad image", "too little memory"],
+    ids=["no table", "no message", "a bad image", "too little memory", "too little for the head"],
 )
 def test_a_cache_that_can_never_be_ready_is_deleted_and_its_reason_is_the_initializers(
     api: FakeApi, account: Path, end: Mapping[str, Any], message: str
@@ -363,6 +379,12 @@ def test_what_the_api_server_refuses_is_said_with_the_way_out(
     assert failed(api, account) == message
 
 
+def test_a_cache_without_its_service_runs_no_pods(api: FakeApi, account: Path) -> None:
+    api.refuse_next("POST", "/services", status(403, "Forbidden", "services is forbidden"))
+    assert failed(api, account).startswith("Unauthorized: Service tj-cache-service: services is forbidden")
+    assert [path for path in api.objects if path.startswith(SETS)] == []
+
+
 def test_an_api_server_that_fails_for_a_moment_is_asked_again(api: FakeApi, account: Path) -> None:
     for ending in ("/leaderworkersets", "/services"):
         api.refuse_next("POST", ending, status(503, "ServiceUnavailable", "starting"))
@@ -376,7 +398,7 @@ def test_an_object_that_is_gone_as_soon_as_it_has_been_in_the_way_is_made(
     caplog.set_level(logging.INFO, "trainyard_initializers")
     api.refuse_next("POST", "/leaderworkersets", status(409, "AlreadyExists"))
     started(api, account)
-    assert messages(caplog)[:2] == [
+    assert messages(caplog)[1:3] == [
         "Unreachable: LeaderWorkerSet tj-cache was there, and is gone now; trying again in 0 s",
         "created LeaderWorkerSet tj-cache",
     ]

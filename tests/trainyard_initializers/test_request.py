@@ -14,6 +14,7 @@ from trainyard_initializers.request import Patterns, Uri
         ("HF://gpt2", Uri("hf", "gpt2", "")),
         ("s3://bucket/a/b?versionId=1#x%20y", Uri("s3", "bucket", "a/b?versionId=1#x%20y")),
         ("file:///data/set", Uri("file", "", "data/set")),
+        ("s3://b/at\u202f9\u00a0\u3000\u200d", Uri("s3", "b", "at\u202f9\u00a0\u3000\u200d")),
     ],
 )
 def test_a_uri_is_taken_literally(text: str, uri: Uri) -> None:
@@ -21,11 +22,11 @@ def test_a_uri_is_taken_literally(text: str, uri: Uri) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["hf", "hf:owner/name", "://a", "hf://", "s3://a\x1bb", "s3://a" + "b" * 2048]
+    "text", ["hf", "hf:owner/name", "://a", "hf://", "s3://a\x1bb", "s3://a\u202eb", "s3://a" + "b" * 2048]
 )
 def test_what_is_no_uri_is_refused(text: str) -> None:
     with pytest.raises(
-        InvalidSource, match=r"^InvalidSource: STORAGE_URI must be scheme://\.\.\., printable"
+        InvalidSource, match=r"^InvalidSource: STORAGE_URI must be scheme://\.\.\., at most 2048"
     ):
         request.read("dataset", {"STORAGE_URI": text})
 

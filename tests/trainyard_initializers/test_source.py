@@ -34,6 +34,8 @@ def test_wanted_files_are_sorted_and_a_marker_is_none_of_them() -> None:
         "",
         "a\nb",
         "a\0b",
+        "a\u202eb",
+        "a\udc80b",
         "a" * 256,
         "a/" * 600 + "b",
     ],
@@ -41,6 +43,14 @@ def test_wanted_files_are_sorted_and_a_marker_is_none_of_them() -> None:
 def test_a_name_that_leads_elsewhere_is_refused(path: str) -> None:
     with pytest.raises(UnsafeSource, match="which is not a plain relative path: rename it, or leave it out"):
         choose(named("fine", path), Patterns(), "s3://b")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["Screenshot 9.41.00\u202fAM.png", "a\u00a0b", "a\u3000b", "\U0001f468\u200d\U0001f33e.txt", "e\u0301"],
+)
+def test_a_name_with_letters_and_spaces_of_any_language_is_fine(path: str) -> None:
+    assert choose(named(path), Patterns(), "s3://b") == named(path)
 
 
 def test_a_bad_name_that_nobody_wants_hurts_nobody() -> None:

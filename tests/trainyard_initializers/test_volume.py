@@ -7,9 +7,11 @@ import json
 import multiprocessing
 import os
 from collections.abc import Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing.synchronize import Event
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
@@ -234,6 +236,25 @@ def test_two_at_once_are_one_after_the_other(tmp_path: Path) -> None:
     assert first.exitcode == 0
     assert second.read_of == []
     assert len(tree(tmp_path / "dataset")) == 200
+
+
+class Counted(ThreadPoolExecutor):
+    """Counts its tasks."""
+
+    submitted: ClassVar[int] = 0
+
+    def submit(self, *arguments: Any, **options: Any) -> Future[Any]:
+        Counted.submitted += 1
+        return super().submit(*arguments, **options)
+
+
+def test_many_files_need_no_more_tasks_than_there_are_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainyard_initializers.fetch.ThreadPoolExecutor", Counted)
+    content = {str(number): b"1" for number in range(50)}
+    fill(tmp_path / "dataset", Memory(content))
+    assert (tree(tmp_path / "dataset"), Counted.submitted) == (content, 8)
 
 
 def test_a_marker_says_what_was_put_there(tmp_path: Path) -> None:

@@ -74,7 +74,15 @@ class Cluster:
         """The pods of this namespace with a label."""
         selector = quote(f"{label}={value}", safe="")
         path = f"{_path('v1', 'Pod', self._namespace)}?labelSelector={selector}&limit=500"
-        return list(self._answer("GET", path, "the cache's pods").get("items") or [])
+        pods: list[dict[str, Any]] = []
+        following = ""
+        while True:
+            page = self._answer("GET", path + following, "the cache's pods")
+            pods += page.get("items") or []
+            token = (page.get("metadata") or {}).get("continue")
+            if not token:
+                return pods
+            following = f"&continue={quote(token, safe='')}"
 
     def create(self, manifest: Mapping[str, Any]) -> None:
         """Create an object in this namespace.
@@ -139,12 +147,13 @@ def _failure(status: int, about: str, verb: str, document: Mapping[str, Any]) ->
         return AlreadyThereError(about)
     if status in (401, 403) and "exceeded quota" not in said:
         return Unauthorized(f"{about}: {said}; {_RIGHTS}")
-    if status in (404, 410):
+    if status == 404:
         without = (
             " (the cluster has no LeaderWorkerSet: dataCache.enabled)" if "LeaderWorkerSet" in about else ""
         )
         return NotFound(f"{about}: {said}{without}")
-    if status in (408, 409, 429) or status >= 500:
+    # 410: the next page of a list is too old.
+    if status in (408, 409, 410, 429) or status >= 500:
         return Unreachable(f"{about}: {said}")
     return InvalidSource(f"{about}: {said}")
 

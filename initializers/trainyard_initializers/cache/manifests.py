@@ -38,7 +38,7 @@ def owner(train_job: Mapping[str, Any]) -> Manifest:
 
 
 def of(settings: Settings, train_job: Mapping[str, Any]) -> list[Manifest]:
-    """The objects, in the order in which they are made.
+    """The objects, in the order in which they are made: if one is refused, no pod has started yet.
 
     Args:
         settings: Of the cache.
@@ -48,12 +48,23 @@ def of(settings: Settings, train_job: Mapping[str, Any]) -> list[Manifest]:
     own: Manifest = {"ownerReferences": [owner(train_job)]}
     objects = [
         {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": settings.service, **own},
+            "spec": {
+                "selector": _head(settings),
+                "ports": [{"name": "grpc", "protocol": "TCP", "port": PORT, "targetPort": PORT}],
+            },
+        },
+        {
             "apiVersion": LWS,
             "kind": "LeaderWorkerSet",
             "metadata": {"name": settings.name, **own},
             "spec": {
                 "replicas": 1,
                 "leaderWorkerTemplate": {
+                    # By default, LeaderWorkerSet recreates all pods if a container of one restarts.
+                    "restartPolicy": "None",
                     "size": settings.size,
                     "leaderTemplate": {
                         "metadata": {"labels": _head(settings)},
@@ -61,15 +72,6 @@ def of(settings: Settings, train_job: Mapping[str, Any]) -> list[Manifest]:
                     },
                     "workerTemplate": {"spec": _pod(settings, train_job, "worker", settings.worker)},
                 },
-            },
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": settings.service, **own},
-            "spec": {
-                "selector": _head(settings),
-                "ports": [{"name": "grpc", "protocol": "TCP", "port": PORT, "targetPort": PORT}],
             },
         },
     ]

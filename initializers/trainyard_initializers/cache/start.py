@@ -159,9 +159,9 @@ def _judge(pod: str, process: str, ended: Mapping[str, Any], cache: settings.Set
     """The last line of a process that has ended; raises a `Failure` if trying again is of no use."""
     if ended.get("reason") == "OOMKilled":
         memory = cache.head.memory if process == "HEAD" else cache.worker.memory
+        others = "" if process == "HEAD" else ", or CLUSTER_SIZE for more workers"
         raise InvalidSource(
-            f"pod {pod} of the cache needs more memory than its {memory}: "
-            f"raise {process}_MEM, or CLUSTER_SIZE for more workers"
+            f"pod {pod} of the cache needs more memory than its {memory}: raise {process}_MEM{others}"
         )
     kind = _ENDS.get(ended.get("exitCode", 0))
     lines = str(ended.get("message") or "").strip().splitlines()
