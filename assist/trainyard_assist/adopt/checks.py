@@ -141,10 +141,18 @@ def _installer(observed: model.Observed) -> Iterator[Check]:
     metadata = (observed.controller or {})["metadata"]
     marks = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
     for by in sorted({_GITOPS[key] for key in marks if key in _GITOPS}):
-        message = f"{by} installs it, and would scale it up again: stop {by} from managing it first"
+        message = (
+            f"{by} installs it, and would scale it up again: first stop {by} from managing it, without "
+            "deleting what it has installed"
+        )
         yield Check(Level.NOTE, "installed by", message)
     if release := marks.get("meta.helm.sh/release-name"):
-        message = f"it belongs to the Helm release {release}: do not upgrade that while Trainyard runs"
+        where = marks.get("meta.helm.sh/release-namespace") or observed.namespace
+        message = (
+            f"it belongs to the Helm release {release}: neither upgrade nor uninstall that, because Helm can "
+            "delete the CRDs with all TrainJobs, and JobSet's controller. When Trainyard works, have Helm "
+            f"forget the release: kubectl delete secrets -n {where} -l owner=helm,name={release}"
+        )
         yield Check(Level.NOTE, "installed by", message)
 
 

@@ -100,11 +100,20 @@ def test_crds_that_store_something_else_are_refused():
 
 def test_who_would_undo_it_is_named():
     by_argo = deployment(annotations={"argocd.argoproj.io/tracking-id": "x"})
-    by_helm = deployment(annotations={"meta.helm.sh/release-name": "kf"}, labels={})
-    said = [one.message for c in (by_argo, by_helm) for one in adopt.adopt(observed(c)).checks[2:]]
+    of_release = {"meta.helm.sh/release-name": "kf"}
+    by_helm = deployment(annotations={**of_release, "meta.helm.sh/release-namespace": "releases"}, labels={})
+    by_template = deployment(annotations=of_release, labels={})
+    controllers = (by_argo, by_helm, by_template)
+    said = [one.message for c in controllers for one in adopt.adopt(observed(c)).checks[2:]]
     assert said == [
-        "Argo CD installs it, and would scale it up again: stop Argo CD from managing it first",
-        "it belongs to the Helm release kf: do not upgrade that while Trainyard runs",
+        "Argo CD installs it, and would scale it up again: first stop Argo CD from managing it, without "
+        "deleting what it has installed",
+        *(
+            "it belongs to the Helm release kf: neither upgrade nor uninstall that, because Helm can delete "
+            "the CRDs with all TrainJobs, and JobSet's controller. When Trainyard works, have Helm forget "
+            f"the release: kubectl delete secrets -n {where} -l owner=helm,name=kf"
+            for where in ("releases", NAMESPACE)
+        ),
     ]
 
 
