@@ -20,8 +20,6 @@ _GITOPS = {
     "helm.toolkit.fluxcd.io/name": "Flux",
 }
 """Label or annotation, and the tool that sets it: such a tool reverts what others change."""
-_OUR_JOBSET = "jobset-controller"
-"""The Deployment of the chart that the platform installs."""
 
 
 def of(observed: model.Observed) -> Iterator[Check]:
@@ -170,11 +168,12 @@ def _gates(observed: model.Observed) -> Iterator[Check]:
 
 
 def _jobset(observed: model.Observed) -> Iterator[Check]:
-    for manifest in observed.jobset_controllers:
-        name = manifest["metadata"]["name"]
-        if name != _OUR_JOBSET:
-            message = (
-                f"its controller {model.ref_of(manifest)} exists already: set `jobset.enabled: false` in "
-                "the stack file, so that there are not two"
-            )
-            yield Check(Level.NOTE, "JobSet", message)
+    if observed.jobset_webhooks is None:
+        return
+    webhook = (observed.jobset_webhooks.get("webhooks") or [{}])[0]
+    service = as_mapping(as_mapping(webhook.get("clientConfig")).get("service"))
+    message = (
+        f"its controller exists already, in namespace {service.get('namespace')}: set "
+        "`jobset.enabled: false` in the stack file, so that there are not two"
+    )
+    yield Check(Level.NOTE, "JobSet", message)

@@ -25,7 +25,7 @@ from trainyard_assist.adopt.ownership import handed_over, owners
 from trainyard_operator.core.decide.views import packed
 from trainyard_operator.core.model import Runtime, RuntimeProblem
 
-from .seen import CRDS, NAMESPACE, PLACE, binding, crd, deployment, entry, public, webhooks
+from .seen import CRDS, NAMESPACE, binding, crd, deployment, entry, public, webhooks
 
 
 def observed(controller=None, objects=None, **fields):
@@ -119,12 +119,9 @@ def test_who_would_undo_it_is_named():
 
 def test_feature_gates_and_another_jobset_controller_are_brought_to_mind():
     text = yaml.safe_dump({"featureGates": {"TrainJobStatus": True, "Other": False}})
-    controllers = [{**deployment(), "metadata": {"name": "jobset-controller-manager", **PLACE}}]
-    plan = adopt.adopt(
-        observed(
-            configuration={"data": {"controller_manager_config.yaml": text}}, jobset_controllers=controllers
-        )
-    )
+    configuration = {"data": {"controller_manager_config.yaml": text}}
+    hooks = webhooks("jobset-webhook-service")
+    plan = adopt.adopt(observed(configuration=configuration, jobset_webhooks=hooks))
     assert plan.checks[2:] == (
         Check(
             Level.NOTE,
@@ -134,8 +131,8 @@ def test_feature_gates_and_another_jobset_controller_are_brought_to_mind():
         Check(
             Level.NOTE,
             "JobSet",
-            "its controller Deployment kubeflow-system/jobset-controller-manager exists already: set "
-            "`jobset.enabled: false` in the stack file, so that there are not two",
+            "its controller exists already, in namespace kubeflow-system: set `jobset.enabled: false` in the "
+            "stack file, so that there are not two",
         ),
     )
 
