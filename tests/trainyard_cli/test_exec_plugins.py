@@ -280,6 +280,27 @@ def test_a_plugin_that_asks_for_it_is_told_the_cluster(folder: Path) -> None:
     assert found.token_source.token() == "https://10.0.0.1 north"
 
 
+def test_a_plugin_is_told_the_fields_of_an_exec_credential_and_the_ca_itself(folder: Path) -> None:
+    authorities = certificates.issue(["10.0.0.1"], datetime.now(UTC)).authorities
+    (folder / "ca.crt").write_bytes(authorities)
+    body = f"""
+        import json, os
+        token = os.environ["KUBERNETES_EXEC_INFO"]
+        print(json.dumps({{"apiVersion": {V1!r}, "kind": "ExecCredential", "status": {{"token": token}}}}))
+        """
+    own = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "a"}}
+    fields = {"certificate-authority": "ca.crt", "tls-server-name": "api", "extensions": [own]}
+    config = script(folder, body, provideClusterInfo=True)
+    source = connection.load(kubeconfig(folder, "https://10.0.0.1", config, **fields), None).token_source
+    assert source is not None
+    assert json.loads(source.token())["spec"]["cluster"] == {
+        "server": "https://10.0.0.1",
+        "tls-server-name": "api",
+        "certificate-authority-data": base64.b64encode(authorities).decode(),
+        "config": {"audience": "a"},
+    }
+
+
 @pytest.mark.parametrize(
     ("body", "config", "said"),
     [

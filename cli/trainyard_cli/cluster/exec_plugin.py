@@ -28,6 +28,17 @@ _PAUSES: Final = tuple(timedelta(seconds=seconds) for seconds in (2, 5, 10, 20, 
 The network may be cut, which whoever follows a job waits out."""
 _EXTENSION: Final = "client.authentication.k8s.io/exec"
 """The extension of a kubeconfig's cluster that is meant for the plugin."""
+_CLUSTER: Final = frozenset(
+    {
+        "server",
+        "tls-server-name",
+        "insecure-skip-tls-verify",
+        "certificate-authority-data",
+        "proxy-url",
+        "disable-compression",
+    }
+)
+"""The fields of a kubeconfig's cluster that an ExecCredential has too."""
 _LONGEST: Final = 500
 """Characters of a plugin's output that are shown."""
 
@@ -195,7 +206,7 @@ def _info(plugin: ExecPlugin, config: _Exec, is_interactive: bool) -> dict[str, 
     if config.provide_cluster_info:
         extensions = plugin.cluster.get("extensions") or ()
         own = [each.get("extension") for each in extensions if each.get("name") == _EXTENSION]
-        spec["cluster"] = {key: value for key, value in plugin.cluster.items() if key != "extensions"}
+        spec["cluster"] = {key: value for key, value in plugin.cluster.items() if key in _CLUSTER}
         spec["cluster"] |= {"config": own[0]} if own else {}
     return {"apiVersion": config.api_version, "kind": "ExecCredential", "spec": spec}
 
