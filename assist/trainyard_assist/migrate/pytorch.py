@@ -8,6 +8,7 @@ does not use torchrun gets the old variables.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from trainyard_api import json_reader, names
@@ -43,9 +44,10 @@ _ELASTIC: Final = FieldPath("spec.elasticPolicy")
 def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
     """The TrainJob, and its runtime if it needs one; raises `InvalidFieldError`."""
     job = read(value, KIND, notes)
-    job = references.rewritten(job, masters.steps(job), notes)
+    steps = masters.steps(job)
+    job = references.rewritten(job, steps, notes)
     number = _processes(job, notes)
-    rendezvous = _elastic(job, notes)
+    rendezvous = _elastic(job, steps, notes)
     run = policy.read(job, notes)
     alike = masters.merged(job)
     if alike is None:
@@ -106,7 +108,7 @@ def _processes(job: Job, notes: Notes) -> int | None:
     return processes.read(value, path, json_reader.mapping(role.container.get("resources"), at), at, notes)
 
 
-def _elastic(job: Job, notes: Notes) -> list[Json]:
+def _elastic(job: Job, steps: Mapping[str, str], notes: Notes) -> list[Json]:
     """Variables of torchrun for an elastic policy, except the limits of the number of nodes."""
     elastic_policy = json_reader.optional_mapping(job.spec.get("elasticPolicy"), _ELASTIC)
     if elastic_policy is None:
@@ -115,7 +117,7 @@ def _elastic(job: Job, notes: Notes) -> list[Json]:
     keys += ["standalone", "nProcPerNode", "maxRestarts", "metrics"]
     unknown_fields(elastic_policy, keys, _ELASTIC, "an elastic policy", notes)
     elastic.note_bounds(elastic_policy, keys[:2], _ELASTIC, job.total, notes, way_out=elastic.TORCH)
-    variables = _rendezvous(job, elastic_policy)
+    variables = _rendezvous(job, elastic_policy, _meeting_place(job, elastic_policy, steps, notes))
     path = _ELASTIC.child("standalone")
     if not json_reader.boolean(elastic_policy.get("standalone"), path):
         return variables
@@ -129,15 +131,18 @@ def _elastic(job: Job, notes: Notes) -> list[Json]:
     return [*variables, variable("PET_STANDALONE", 1)]
 
 
-def _rendezvous(job: Job, given: Json) -> list[Json]:
+def _meeting_place(job: Job, given: Json, steps: Mapping[str, str], notes: Notes) -> str:
+    """The host at which the pods meet."""
+    path = _ELASTIC.child("rdzvHost")
+    host = json_reader.text(given.get("rdzvHost"), path)
+    return references.address(job, steps, host, path, notes) if host else job.host(names.NODE)
+
+
+def _rendezvous(job: Job, given: Json, host: str) -> list[Json]:
     def text(key: str) -> str | None:
         return json_reader.text(given.get(key), _ELASTIC.child(key))
 
     port = json_reader.integer(given.get("rdzvPort"), _ELASTIC.child("rdzvPort")) or names.TRAINER_PORT
-    host = text("rdzvHost")
-    own = (f"{job.name}-worker-0", f"{job.name}-master-0")
-    if not host or host in own:
-        host = job.host(names.NODE)
     variables: dict[str, Any] = {
         "PET_RDZV_BACKEND": text("rdzvBackend") or "c10d",
         "PET_RDZV_ENDPOINT": f"{host}:{port}",
