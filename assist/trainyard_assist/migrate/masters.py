@@ -84,8 +84,12 @@ def apart(group: Group, notes: Notes) -> Blueprint:
     if master.replicas != 1:
         raise required(master.path.child("replicas"), "must be 1 where the workers' template differs")
     first = [variable(name, 0) for name in group.numbered]
-    env = pods.env(master, [*group.contract, *group.fixed, *first], frozenset(), notes)
-    beside = Beside(master, STEP, own={**pods.commands(master), "env": env})
+    variables = [*group.contract, *group.fixed, *first]
+    env = pods.env(master, variables, frozenset(), notes)
+    beside = Beside(master, STEP, own={**pods.commands(master), "env": env}, shared=variables)
+    for path in workers.sidecars:
+        numbers = " and ".join(group.numbered)
+        notes.lost(path.child("env"), f"lacks {numbers}: a line of shell sets that in the training container")
     number = " ".join(f"{name}=$((JOB_COMPLETION_INDEX + 1))" for name in group.numbered)
     return Blueprint(
         job=job,

@@ -52,9 +52,11 @@ def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
     alike = masters.merged(job)
     if alike is None:
         contract = [UNBUFFERED, *rendezvous]
-        group = masters.Group(job, contract, numbered=("RANK", "PET_NODE_RANK"), fixed=_fixed(job, number))
+        fixed = _fixed(job, number, job.host(masters.STEP), job.roles["Master"].port)
+        group = masters.Group(job, contract, numbered=("RANK", "PET_NODE_RANK"), fixed=fixed)
         return build(masters.apart(group, notes), run, catalog, notes)
     masters.note_restarts(job, alike, notes)
+    numbers = [index("RANK"), index("PET_NODE_RANK")]
     blueprint = Blueprint(
         job=job,
         trainer=alike,
@@ -65,6 +67,7 @@ def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
         processes=number,
         contract=[UNBUFFERED, *_ranks(job, alike, number), *rendezvous],
         reserved=RESERVED,
+        shared=[UNBUFFERED, *_fixed(job, number, job.host(names.NODE), alike.port), *numbers, *rendezvous],
     )
     return build(blueprint, run, catalog, notes)
 
@@ -82,10 +85,8 @@ def _ranks(job: Job, role: Role, number: int | None) -> list[Json]:
     ]
 
 
-def _fixed(job: Job, number: int | None) -> list[Json]:
-    """The variables that are the same in all pods when the master is a ReplicatedJob of its own."""
-    host = job.host(masters.STEP)
-    port = job.roles["Master"].port
+def _fixed(job: Job, number: int | None, host: str, port: int) -> list[Json]:
+    """The variables that are the same in all pods. `host` and `port` are those of the first pod."""
     return [
         variable("MASTER_ADDR", host),
         variable("MASTER_PORT", port),
