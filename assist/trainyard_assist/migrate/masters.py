@@ -69,8 +69,11 @@ def merged(job: Job) -> Role | None:
     return same[0]
 
 
-def note_restarts(job: Job, role: Role, notes: Notes) -> None:
-    """Note the restart policies that those of `role`, which is all replicas' now, replaces."""
+def note_merged(job: Job, role: Role, notes: Notes) -> None:
+    """Note what changes for master and workers whose pods are those of `role` now."""
+    if "Master" in job.roles and job.total > 1:
+        message = "no longer completes the job when it succeeds: all nodes of the TrainJob must succeed"
+        notes.changed(job.roles["Master"].path, message)
     for other in job.roles.values():
         if other.restart_policy != role.restart_policy:
             message = f"is {role.restart_policy}: master and workers are nodes of one step"

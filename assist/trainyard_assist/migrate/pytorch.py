@@ -55,7 +55,7 @@ def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
         fixed = _fixed(job, number, job.host(masters.STEP), job.roles["Master"].port)
         group = masters.Group(job, contract, numbered=("RANK", "PET_NODE_RANK"), fixed=fixed)
         return build(masters.apart(group, notes), run, catalog, notes)
-    masters.note_restarts(job, alike, notes)
+    masters.note_merged(job, alike, notes)
     numbers = [index("RANK"), index("PET_NODE_RANK")]
     blueprint = Blueprint(
         job=job,
@@ -118,6 +118,9 @@ def _elastic(job: Job, steps: Mapping[str, str], notes: Notes) -> list[Json]:
     keys += ["standalone", "nProcPerNode", "maxRestarts", "metrics"]
     unknown_fields(elastic_policy, keys, _ELASTIC, "an elastic policy", notes)
     elastic.note_bounds(elastic_policy, keys[:2], _ELASTIC, job.total, notes, way_out=elastic.TORCH)
+    if "Master" not in job.roles and job.total > 1:
+        message = "no longer completes the job when one worker succeeds: all nodes of the TrainJob must"
+        notes.changed(_ELASTIC, message)
     variables = _rendezvous(job, elastic_policy, _meeting_place(job, elastic_policy, steps, notes))
     path = _ELASTIC.child("standalone")
     if not json_reader.boolean(elastic_policy.get("standalone"), path):
