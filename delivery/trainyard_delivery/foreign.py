@@ -57,7 +57,7 @@ def refusals(owned_by: Mapping[Ref, str]) -> Iterator[str]:
     """A sentence for each namespace with such objects, by what owns each of them."""
     by_namespace: defaultdict[str, dict[Ref, str]] = defaultdict(dict)
     for ref in sorted(owned_by, key=lambda ref: (ref.namespace, ref.key)):
-        by_namespace[ref.namespace or ref.name][ref] = owned_by[ref]
+        by_namespace[_namespace(ref)][ref] = owned_by[ref]
     for namespace, objects in sorted(by_namespace.items()):
         keys = [ref.key for ref in objects]
         instead = _INSTEAD.get(namespace)
@@ -68,3 +68,10 @@ def refusals(owned_by: Mapping[Ref, str]) -> Iterator[str]:
             + (f"If the cluster is to keep it, set {instead} in the stack file. " if instead else "")
             + f'To take it over, run `up` with --replace "{" ".join(keys)}"'
         )
+
+
+def _namespace(ref: Ref) -> str:
+    """The namespace that a stack has the controller in; somebody else may have it in another one."""
+    if ref.kind.endswith("WebhookConfiguration"):  # named after its controller, such as kueue-...
+        return f"{ref.name.partition('-')[0]}-system"
+    return ref.namespace or ref.name

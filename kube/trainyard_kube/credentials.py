@@ -86,7 +86,7 @@ class ExecPlugin:
     config: Any
     """The kubeconfig's `exec`, as it stands there."""
     cluster: Mapping[str, Any]
-    """The kubeconfig's `cluster`, which a plugin can ask for."""
+    """The kubeconfig's `cluster`, which a plugin can ask for, with the CA itself if a file has it."""
     folder: Path
     """The folder of the kubeconfig, which a relative command starts from."""
     tls: ssl.SSLContext | None
@@ -423,6 +423,7 @@ def _credentials(
     _require_acceptable(server, cluster, user, where)
     tls: ssl.SSLContext | None = None
     tls_files: TlsFiles | None = None
+    ca: bytes | None = None
     if server.startswith("https:"):
         try:
             ca = _pem(cluster, "certificate-authority", cluster_dir)
@@ -443,7 +444,8 @@ def _credentials(
             raise CredentialsError(
                 f"{where}: exec plugins are not supported here; use a token, tokenFile or client certificate"
             )
-        token_source = run_plugin(ExecPlugin(plugin, cluster, user_dir, tls, where))
+        authority = {} if ca is None else {"certificate-authority-data": base64.b64encode(ca).decode()}
+        token_source = run_plugin(ExecPlugin(plugin, {**cluster, **authority}, user_dir, tls, where))
     elif name := user.get("tokenFile"):
         token_source = token_file = TokenFile(user_dir / _path(name))
         try:

@@ -9,6 +9,7 @@ import os
 import pty
 import ssl
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -279,6 +280,27 @@ def test_a_plugin_that_asks_for_it_is_told_the_cluster(folder: Path) -> None:
     assert found.token_source.token() == "https://10.0.0.1 north"
 
 
+def test_a_plugin_is_told_the_fields_of_an_exec_credential_and_the_ca_itself(folder: Path) -> None:
+    authorities = certificates.issue(["10.0.0.1"], datetime.now(UTC)).authorities
+    (folder / "ca.crt").write_bytes(authorities)
+    body = f"""
+        import json, os
+        token = os.environ["KUBERNETES_EXEC_INFO"]
+        print(json.dumps({{"apiVersion": {V1!r}, "kind": "ExecCredential", "status": {{"token": token}}}}))
+        """
+    own = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "a"}}
+    fields = {"certificate-authority": "ca.crt", "tls-server-name": "api", "extensions": [own]}
+    config = script(folder, body, provideClusterInfo=True)
+    source = connection.load(kubeconfig(folder, "https://10.0.0.1", config, **fields), None).token_source
+    assert source is not None
+    assert json.loads(source.token())["spec"]["cluster"] == {
+        "server": "https://10.0.0.1",
+        "tls-server-name": "api",
+        "certificate-authority-data": base64.b64encode(authorities).decode(),
+        "config": {"audience": "a"},
+    }
+
+
 @pytest.mark.parametrize(
     ("body", "config", "said"),
     [
@@ -348,6 +370,30 @@ def test_a_plugin_can_ask_on_the_terminal_though_the_output_is_redirected(
     assert source is not None
     assert source.token() == token
     assert capfd.readouterr() == ("", "log in?\n")
+
+
+def test_a_plugin_for_a_completion_asks_nobody_and_is_not_waited_for(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    body = f"""
+        import json, os, sys
+        print("log in?", file=sys.stderr)
+        spec = json.loads(os.environ["KUBERNETES_EXEC_INFO"])["spec"]
+        own = os.getsid(0) == os.getpid()
+        token = f"{{spec['interactive']}} {{own}} {{sys.stdin.readline().strip()}}"
+        print(json.dumps({{"apiVersion": {V1!r}, "kind": "ExecCredential", "status": {{"token": token}}}}))
+        """
+    where = kubeconfig(folder, "https://10.0.0.1", script(folder, body))
+    controller, terminal = pty.openpty()
+    os.write(controller, b"yes\n")
+    with typing_on(terminal):
+        source = connection.load_or_sandbox(where, None, time.monotonic() + 60).token_source
+        with pytest.raises(CredentialsError, match="cloud-cli did not answer in time"):
+            connection.load_or_sandbox(where, None, time.monotonic())
+    os.close(controller)
+    assert source is not None
+    assert source.token() == "False True "
+    assert capfd.readouterr() == ("", "")
 
 
 @contextmanager

@@ -13,9 +13,16 @@ OPERATOR = Ref("apps/v1", "Deployment", "trainyard-system", "trainyard-operator"
 NAMESPACE = Ref("v1", "Namespace", "", "kueue-system")
 JOBSETS = Ref("v1", "Namespace", "", "jobset-system")
 OTHERS = Ref("v1", "Namespace", "", "elsewhere")
+WEBHOOKS = Ref(
+    "admissionregistration.k8s.io/v1",
+    "ValidatingWebhookConfiguration",
+    "",
+    "jobset-validating-webhook-configuration",
+)
 PATHS = {
     KUEUE: "/apis/apps/v1/namespaces/kueue-system/deployments/kueue-controller-manager",
     OPERATOR: "/apis/apps/v1/namespaces/trainyard-system/deployments/trainyard-operator",
+    WEBHOOKS: f"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{WEBHOOKS.name}",
     **{ref: f"/api/v1/namespaces/{ref.name}" for ref in (NAMESPACE, JOBSETS, OTHERS)},
 }
 RELEASE = {"annotations": {"meta.helm.sh/release-name": "kueue"}, "managedFields": [{"manager": "helm"}]}
@@ -53,6 +60,16 @@ def test_somebody_elses_controller_is_refused_with_the_setting_that_keeps_it() -
         f"{overwritten}If the cluster is to keep it, set kueue.controller: existing in the stack file. "
         'To take it over, run `up` with --replace "Namespace/kueue-system '
         'Deployment/kueue-system/kueue-controller-manager"',
+    ]
+
+
+def test_the_webhooks_of_a_jobset_in_another_namespace_are_refused_with_the_setting_that_keeps_it() -> None:
+    owned = {"annotations": {"meta.helm.sh/release-name": "trainer"}, "managedFields": [{"manager": "helm"}]}
+    assert refused({WEBHOOKS: owned}) == [
+        f"refused: the cluster already has {WEBHOOKS.key}, of Helm's release trainer. The roll-out would "
+        "overwrite what the stack also has, and the removal of the stack would delete it. If the cluster is "
+        "to keep it, set jobset.enabled: false in the stack file. To take it over, run `up` with --replace "
+        f'"{WEBHOOKS.key}"'
     ]
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from trainyard_cli.cluster.logs import Logs, Pod, Source, Wanted
 from trainyard_cli.commands import logs as command
 from trainyard_cli.printer import Printer
 from trainyard_kube.client import Client, UnauthorizedError
-from trainyard_kube.credentials import Credentials
+from trainyard_kube.credentials import Credentials, CredentialsError
 from trainyard_operator.core.decide.last_lines import Kept, Lines
 
 JOBS = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/team/trainjobs"
@@ -620,6 +621,21 @@ def test_the_shell_completes_the_names_of_trainjobs(monkeypatch: pytest.MonkeyPa
     assert completed(api, monkeypatch, "train") == ["train-a", "train-b"]
     api.forbid(JOBS)
     assert completed(api, monkeypatch, "train") == []
+
+
+def test_the_shell_gets_no_names_if_an_exec_plugin_has_no_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    times: list[float] = []
+
+    def load(kubeconfig: str, context: str | None, until: float) -> Credentials:
+        times.append(until)
+        raise CredentialsError(f"{kubeconfig}: did not answer in time")
+
+    monkeypatch.setattr(connection, "load_or_sandbox", load)
+    context = typer.Context(typer.main.get_command(typer.Typer(callback=lambda: None)))
+    context.params = {"kubeconfig": "file"}
+    before = time.monotonic()
+    assert job_names.completed(context, "") == []
+    assert [0 < until - before < 60 for until in times] == [True]
 
 
 def test_the_shell_completes_the_names_of_runtimes_and_queues(monkeypatch: pytest.MonkeyPatch) -> None:

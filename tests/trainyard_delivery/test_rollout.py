@@ -250,9 +250,16 @@ def test_controllers_to_create_are_those_whose_deletion_a_removal_brings() -> No
         step(Op.CREATE, None, manifest("Deployment", "kueue", "kueue-system"), "c"),
         step(Op.CREATE, None, manifest("ConfigMap", "new", "kueue-system"), "d"),
         step(Op.UPDATE, manifest("Namespace", "x"), manifest("Namespace", "x"), "e"),
+        step(Op.CREATE, None, kept("ValidatingWebhookConfiguration", "ours"), "f"),
+        step(Op.CREATE, None, manifest("ValidatingWebhookConfiguration", "kueue-v"), "g"),
+        step(Op.CREATE, None, manifest("MutatingWebhookConfiguration", "kueue-m"), "h"),
     ]
-    namespace = Ref("v1", "Namespace", "", "kueue-system")
-    assert words.controllers(steps) == {namespace, Ref("v1", "Deployment", "kueue-system", "kueue")}
+    assert words.controllers(steps) == {
+        Ref("v1", "Namespace", "", "kueue-system"),
+        Ref("v1", "Deployment", "kueue-system", "kueue"),
+        Ref("v1", "ValidatingWebhookConfiguration", "", "kueue-v"),
+        Ref("v1", "MutatingWebhookConfiguration", "", "kueue-m"),
+    }
 
 
 def test_an_object_that_git_has_and_that_is_being_deleted_is_said_to_go() -> None:

@@ -12,9 +12,27 @@ raise_later = print
 from math import sqrt as root
 
 
+import math as mathematics
+
+try:
+    def tried(completions, **_):
+        return []
+except ImportError:
+    pass
+
+if True:
+    annotated: object = print
+    first, (second, *_) = print, (print, print)
+    with open(__file__):
+        class Reward:
+            pass
+
+
 def digits(completions, **_):
     return [float(text.isdigit()) for text in completions]
 """
+STAR = "from math import *\n"
+LAZY = "def __getattr__(name):\n    return print\n"
 
 
 @pytest.fixture
@@ -24,9 +42,19 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("function", ["digits", "root", "raise_later"])
+@pytest.mark.parametrize(
+    "function",
+    ["digits", "root", "raise_later", "mathematics", "tried", "annotated", "first", "second", "Reward"],
+)
 def test_a_function_of_a_file_is_there_without_running_it(file: Path, function: str) -> None:
     rewards.check(f"{file}:{function}")
+
+
+@pytest.mark.parametrize("text", [STAR, LAZY])
+def test_a_file_that_may_have_any_function_is_asked_when_it_runs(file: Path, text: str) -> None:
+    file.write_text(text)
+    rewards.check(f"{file}:sqrt")
+    assert callable(rewards.load(f"{file}:sqrt"))
 
 
 def test_it_is_loaded_and_rewards(file: Path) -> None:

@@ -33,7 +33,7 @@ class InvalidArgument(Failure):
     """An argument that cannot be meant."""
 
     exit_code, reason = 2, "InvalidArgument"
-    means = "an argument is unknown, malformed or out of bounds, or output_dir holds another training"
+    means = "an argument is unknown, malformed or out of bounds; 42 if a process of torchrun finds it"
 
 
 class InvalidDataset(Failure):

@@ -21,14 +21,15 @@ def main(given: Sequence[str] | None = None) -> int:
     Args:
         given: The command line; the process's by default.
     """
-    options = _parser().parse_args(given)
+    options, written_as_options = _parser().parse_known_args(given)
+    command = [options.method, *written_as_options, *options.settings]
     try:
-        check(arguments.read([options.method, *options.settings]), os.environ)
+        check(arguments.read(command), os.environ)
     except Failure as failure:
         print(failure, file=sys.stderr, flush=True)
         return failure.exit_code
-    command = torchrun([options.method, *options.settings], os.environ)
-    os.execv(command[0], command)  # noqa: S606 - no shell is wanted
+    program = torchrun(command, os.environ)
+    os.execv(program[0], program)  # noqa: S606 - no shell is wanted
 
 
 def check(settings: Settings, environment: Mapping[str, str]) -> None:
@@ -76,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Post-train the model in /workspace/model on the dataset in /workspace/dataset.",
         epilog=f"{arguments.usage()}\n\nexit codes:\n    0  trained\n" + "\n".join(kinds),
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     parser.add_argument("method", metavar="METHOD", help=", ".join(METHODS))
     parser.add_argument("settings", metavar="KEY=VALUE", nargs="*", help="settings; see below")

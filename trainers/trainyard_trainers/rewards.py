@@ -6,7 +6,7 @@ import ast
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +14,9 @@ from typing import Any
 from .failures import InvalidReward, nearest
 
 Reward = Callable[..., list[float]]
+
+_ANY = frozenset({"*", "__getattr__"})
+"""With one of these a file may have any name, which only running it shows."""
 
 
 def check(name: str) -> None:
@@ -35,15 +38,8 @@ def check(name: str) -> None:
     except (SyntaxError, ValueError) as error:
         raise InvalidReward(f"reward={name}: {error}") from None
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-    imported = {alias for node in tree.body if isinstance(node, ast.ImportFrom) for alias in _names(node)}
-    assigned = {
-        target.id
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    if function not in functions | imported | assigned:
+    bound = {name for node in ast.walk(tree) for name in _bound(node)}
+    if not bound & {function, *_ANY}:
         raise InvalidReward(f"reward={name}: {place} has no such function; {nearest(function, functions)}")
 
 
@@ -68,8 +64,15 @@ def _parts(name: str) -> tuple[str, str]:
     return place, function
 
 
-def _names(node: ast.ImportFrom) -> list[str]:
-    return [alias.asname or alias.name for alias in node.names]
+def _bound(node: ast.AST) -> Iterator[str]:
+    """The names that a node of a file binds, in whatever scope: `load` says whether the module has one."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            yield node.name
+        case ast.Import() | ast.ImportFrom():
+            yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+        case ast.Name(ctx=ast.Store()):
+            yield node.id
 
 
 def _of_file(path: Path) -> ModuleType:

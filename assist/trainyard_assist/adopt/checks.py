@@ -20,8 +20,6 @@ _GITOPS = {
     "helm.toolkit.fluxcd.io/name": "Flux",
 }
 """Label or annotation, and the tool that sets it: such a tool reverts what others change."""
-_OUR_JOBSET = "jobset-controller"
-"""The Deployment of the chart that the platform installs."""
 
 
 def of(observed: model.Observed) -> Iterator[Check]:
@@ -141,10 +139,18 @@ def _installer(observed: model.Observed) -> Iterator[Check]:
     metadata = (observed.controller or {})["metadata"]
     marks = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
     for by in sorted({_GITOPS[key] for key in marks if key in _GITOPS}):
-        message = f"{by} installs it, and would scale it up again: stop {by} from managing it first"
+        message = (
+            f"{by} installs it, and would scale it up again: first stop {by} from managing it, without "
+            "deleting what it has installed"
+        )
         yield Check(Level.NOTE, "installed by", message)
     if release := marks.get("meta.helm.sh/release-name"):
-        message = f"it belongs to the Helm release {release}: do not upgrade that while Trainyard runs"
+        where = marks.get("meta.helm.sh/release-namespace") or observed.namespace
+        message = (
+            f"it belongs to the Helm release {release}: neither upgrade nor uninstall that, because Helm can "
+            "delete the CRDs with all TrainJobs, and JobSet's controller. When Trainyard works, have Helm "
+            f"forget the release: kubectl delete secrets -n {where} -l owner=helm,name={release}"
+        )
         yield Check(Level.NOTE, "installed by", message)
 
 
@@ -162,11 +168,12 @@ def _gates(observed: model.Observed) -> Iterator[Check]:
 
 
 def _jobset(observed: model.Observed) -> Iterator[Check]:
-    for manifest in observed.jobset_controllers:
-        name = manifest["metadata"]["name"]
-        if name != _OUR_JOBSET:
-            message = (
-                f"its controller {model.ref_of(manifest)} exists already: set `jobset.enabled: false` in "
-                "the stack file, so that there are not two"
-            )
-            yield Check(Level.NOTE, "JobSet", message)
+    if observed.jobset_webhooks is None:
+        return
+    webhook = (observed.jobset_webhooks.get("webhooks") or [{}])[0]
+    service = as_mapping(as_mapping(webhook.get("clientConfig")).get("service"))
+    message = (
+        f"its controller exists already, in namespace {service.get('namespace')}: set "
+        "`jobset.enabled: false` in the stack file, so that there are not two"
+    )
+    yield Check(Level.NOTE, "JobSet", message)

@@ -143,7 +143,8 @@ class Observed:
     """`namespace/name` of TrainJobs that cannot be read."""
     own: Json | None = None
     """Our operator's Deployment."""
-    jobset_controllers: Sequence[Json] = ()
+    jobset_webhooks: Json | None = None
+    """JobSet's ValidatingWebhookConfiguration, unless it is the platform's own."""
     policy_bindings: Sequence[Json] = ()
     """The bindings of the platform's admission policies."""
     working: Set[Ref] = frozenset()

@@ -69,8 +69,11 @@ def merged(job: Job) -> Role | None:
     return same[0]
 
 
-def note_restarts(job: Job, role: Role, notes: Notes) -> None:
-    """Note the restart policies that those of `role`, which is all replicas' now, replaces."""
+def note_merged(job: Job, role: Role, notes: Notes) -> None:
+    """Note what changes for master and workers whose pods are those of `role` now."""
+    if "Master" in job.roles and job.total > 1:
+        message = "no longer completes the job when it succeeds: all nodes of the TrainJob must succeed"
+        notes.changed(job.roles["Master"].path, message)
     for other in job.roles.values():
         if other.restart_policy != role.restart_policy:
             message = f"is {role.restart_policy}: master and workers are nodes of one step"
@@ -84,8 +87,12 @@ def apart(group: Group, notes: Notes) -> Blueprint:
     if master.replicas != 1:
         raise required(master.path.child("replicas"), "must be 1 where the workers' template differs")
     first = [variable(name, 0) for name in group.numbered]
-    env = pods.env(master, [*group.contract, *group.fixed, *first], frozenset(), notes)
-    beside = Beside(master, STEP, own={**pods.commands(master), "env": env})
+    variables = [*group.contract, *group.fixed, *first]
+    env = pods.env(master, variables, frozenset(), notes)
+    beside = Beside(master, STEP, own={**pods.commands(master), "env": env}, shared=variables)
+    for path in workers.sidecars:
+        numbers = " and ".join(group.numbered)
+        notes.lost(path.child("env"), f"lacks {numbers}: a line of shell sets that in the training container")
     number = " ".join(f"{name}=$((JOB_COMPLETION_INDEX + 1))" for name in group.numbered)
     return Blueprint(
         job=job,

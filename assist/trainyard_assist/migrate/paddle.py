@@ -68,9 +68,9 @@ def _collective(job: Job, notes: Notes) -> Blueprint:
 def _with_server(job: Job, notes: Notes) -> Blueprint:
     master, worker = job.roles["Master"], job.roles["Worker"]
     here = variable("PADDLE_MASTER", f"$(POD_IP):{master.port}")
-    serving = [_ADDRESS, here, variable("PADDLE_SERVER_NUM", 1)]
-    env = pods.env(master, [*_common(job), *serving], frozenset(), notes)
-    server = Beside(master, _MASTER, own={**pods.commands(master), "env": env})
+    serving = [*_common(job), _ADDRESS, here, variable("PADDLE_SERVER_NUM", 1)]
+    env = pods.env(master, serving, frozenset(), notes)
+    server = Beside(master, _MASTER, own={**pods.commands(master), "env": env}, shared=serving)
     training = [
         variable("PADDLE_MASTER", f"{job.host(_MASTER)}:{master.port}"),
         variable("PADDLE_TRAINER_NUM", 1),

@@ -58,11 +58,7 @@ def beyond_a_trainjob(role: Role, port_name: str) -> Iterator[FieldPath]:
     for key in pod:
         if key not in (*_PATCHABLE_POD, "containers", "restartPolicy"):
             yield path.child(key)
-    for position, container in enumerate(
-        json_reader.objects(pod.get("containers"), path.child("containers"))
-    ):
-        if container is not role.container:
-            yield path.child("containers").index(position)
+    yield from role.sidecars
     yield from _beyond_container(role, port_name)
 
 
@@ -133,9 +129,12 @@ def env(role: Role, contract: Sequence[Json], reserved: frozenset[str], notes: N
     own = {str(variable["name"]): variable for variable in variables}
     for name in sorted(own.keys() & reserved):
         notes.lost(path, f"{name} is set by the platform, and left out")
-    contract_by_name = {str(variable["name"]): variable for variable in contract}
-    kept = [own[name] for name in own if name not in reserved and name not in contract_by_name]
-    return kept + list(contract_by_name.values())
+    return _with([own[name] for name in own if name not in reserved], contract)
+
+
+def _with(variables: Sequence[Json], contract: Sequence[Json]) -> list[Json]:
+    names_of_contract = {str(variable["name"]) for variable in contract}
+    return [*(own for own in variables if own["name"] not in names_of_contract), *contract]
 
 
 def patch(roles: Mapping[str, Role]) -> Json | None:
@@ -168,11 +167,14 @@ def patched(templates: Mapping[str, Json], manager: str = MANAGER, metadata: Jso
     return {"manager": manager, "trainingRuntimeSpec": {"template": template}}
 
 
-def whole(role: Role, own: Json, restart_policy: str | None, further: Json) -> dict[str, Any]:
+def whole(
+    role: Role, own: Json, restart_policy: str | None, further: Json, shared: Sequence[Json]
+) -> dict[str, Any]:
     """The whole pod template for a runtime, with the container that trains renamed to `node`.
 
     `own` are the fields that replace the container's command, arguments and
-    environment; `further` are additional fields of the pod spec.
+    environment; `further` are additional fields of the pod spec; `shared` are
+    variables that the training operator set in the other containers too.
     """
     path = role.pod_path
     containers = []
@@ -182,10 +184,14 @@ def whole(role: Role, own: Json, restart_policy: str | None, further: Json) -> d
             if container["name"] == names.NODE and container is not role.container:
                 at = path.child(key).index(position).child("name")
                 raise invalid(at, names.NODE, "the training container gets this name: rename this container")
-    for container in pod["containers"]:
+    for position, container in enumerate(pod["containers"]):
         if container is role.container:
             kept = {k: v for k, v in _container(container).items() if k not in ("command", "args", "env")}
             container = {**kept, **{k: v for k, v in own.items() if v}, "name": names.NODE}  # noqa: PLW2901
+        elif shared:
+            at = path.child("containers").index(position).child("env")
+            variables = json_reader.named_objects(container.get("env"), at)
+            container = {**container, "env": _with(variables, shared)}  # noqa: PLW2901
         containers.append(container)
     spec = {key: value for key, value in pod.items() if key != "restartPolicy"}
     spec |= {**further, "containers": containers}

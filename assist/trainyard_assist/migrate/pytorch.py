@@ -8,6 +8,7 @@ does not use torchrun gets the old variables.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from trainyard_api import json_reader, names
@@ -43,16 +44,19 @@ _ELASTIC: Final = FieldPath("spec.elasticPolicy")
 def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
     """The TrainJob, and its runtime if it needs one; raises `InvalidFieldError`."""
     job = read(value, KIND, notes)
-    job = references.rewritten(job, masters.steps(job), notes)
+    steps = masters.steps(job)
+    job = references.rewritten(job, steps, notes)
     number = _processes(job, notes)
-    rendezvous = _elastic(job, notes)
+    rendezvous = _elastic(job, steps, notes)
     run = policy.read(job, notes)
     alike = masters.merged(job)
     if alike is None:
         contract = [UNBUFFERED, *rendezvous]
-        group = masters.Group(job, contract, numbered=("RANK", "PET_NODE_RANK"), fixed=_fixed(job, number))
+        fixed = _fixed(job, number, job.host(masters.STEP), job.roles["Master"].port)
+        group = masters.Group(job, contract, numbered=("RANK", "PET_NODE_RANK"), fixed=fixed)
         return build(masters.apart(group, notes), run, catalog, notes)
-    masters.note_restarts(job, alike, notes)
+    masters.note_merged(job, alike, notes)
+    numbers = [index("RANK"), index("PET_NODE_RANK")]
     blueprint = Blueprint(
         job=job,
         trainer=alike,
@@ -63,6 +67,7 @@ def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
         processes=number,
         contract=[UNBUFFERED, *_ranks(job, alike, number), *rendezvous],
         reserved=RESERVED,
+        shared=[UNBUFFERED, *_fixed(job, number, job.host(names.NODE), alike.port), *numbers, *rendezvous],
     )
     return build(blueprint, run, catalog, notes)
 
@@ -80,10 +85,8 @@ def _ranks(job: Job, role: Role, number: int | None) -> list[Json]:
     ]
 
 
-def _fixed(job: Job, number: int | None) -> list[Json]:
-    """The variables that are the same in all pods when the master is a ReplicatedJob of its own."""
-    host = job.host(masters.STEP)
-    port = job.roles["Master"].port
+def _fixed(job: Job, number: int | None, host: str, port: int) -> list[Json]:
+    """The variables that are the same in all pods. `host` and `port` are those of the first pod."""
     return [
         variable("MASTER_ADDR", host),
         variable("MASTER_PORT", port),
@@ -106,7 +109,7 @@ def _processes(job: Job, notes: Notes) -> int | None:
     return processes.read(value, path, json_reader.mapping(role.container.get("resources"), at), at, notes)
 
 
-def _elastic(job: Job, notes: Notes) -> list[Json]:
+def _elastic(job: Job, steps: Mapping[str, str], notes: Notes) -> list[Json]:
     """Variables of torchrun for an elastic policy, except the limits of the number of nodes."""
     elastic_policy = json_reader.optional_mapping(job.spec.get("elasticPolicy"), _ELASTIC)
     if elastic_policy is None:
@@ -115,7 +118,10 @@ def _elastic(job: Job, notes: Notes) -> list[Json]:
     keys += ["standalone", "nProcPerNode", "maxRestarts", "metrics"]
     unknown_fields(elastic_policy, keys, _ELASTIC, "an elastic policy", notes)
     elastic.note_bounds(elastic_policy, keys[:2], _ELASTIC, job.total, notes, way_out=elastic.TORCH)
-    variables = _rendezvous(job, elastic_policy)
+    if "Master" not in job.roles and job.total > 1:
+        message = "no longer completes the job when one worker succeeds: all nodes of the TrainJob must"
+        notes.changed(_ELASTIC, message)
+    variables = _rendezvous(job, elastic_policy, _meeting_place(job, elastic_policy, steps, notes))
     path = _ELASTIC.child("standalone")
     if not json_reader.boolean(elastic_policy.get("standalone"), path):
         return variables
@@ -129,15 +135,18 @@ def _elastic(job: Job, notes: Notes) -> list[Json]:
     return [*variables, variable("PET_STANDALONE", 1)]
 
 
-def _rendezvous(job: Job, given: Json) -> list[Json]:
+def _meeting_place(job: Job, given: Json, steps: Mapping[str, str], notes: Notes) -> str:
+    """The host at which the pods meet."""
+    path = _ELASTIC.child("rdzvHost")
+    host = json_reader.text(given.get("rdzvHost"), path)
+    return references.address(job, steps, host, path, notes) if host else job.host(names.NODE)
+
+
+def _rendezvous(job: Job, given: Json, host: str) -> list[Json]:
     def text(key: str) -> str | None:
         return json_reader.text(given.get(key), _ELASTIC.child(key))
 
     port = json_reader.integer(given.get("rdzvPort"), _ELASTIC.child("rdzvPort")) or names.TRAINER_PORT
-    host = text("rdzvHost")
-    own = (f"{job.name}-worker-0", f"{job.name}-master-0")
-    if not host or host in own:
-        host = job.host(names.NODE)
     variables: dict[str, Any] = {
         "PET_RDZV_BACKEND": text("rdzvBackend") or "c10d",
         "PET_RDZV_ENDPOINT": f"{host}:{port}",

@@ -58,6 +58,13 @@ def rewritten(job: Job, steps: Mapping[str, str], notes: Notes) -> Job:
     return replace(job, roles={type_: _role(role, layout, notes) for type_, role in job.roles.items()})
 
 
+def address(job: Job, steps: Mapping[str, str], text: str, path: FieldPath, notes: Notes) -> str:
+    """The address in a field of the job, in the words of today; the other arguments as for `rewritten`."""
+    role = list(job.roles.values())[-1]
+    rewritten_text: str = _Rewriting(role, _Layout.of(job, steps), notes).text(text, path)
+    return rewritten_text
+
+
 def note_selectors(value: Json, notes: Notes) -> None:
     """Note each selector of another object that selects pods of the training operator."""
     for path, key in _selecting(value, FieldPath(), inside=False):
@@ -178,9 +185,9 @@ class _Rewriting:
         if key in ("matchLabelKeys", "mismatchLabelKeys") and isinstance(item, list):
             return [self._constraint(label, None, path.index(at))[0] for at, label in enumerate(item)]
         if key in _TEXTS and isinstance(item, list):
-            return [self._text(text, path.index(position)) for position, text in enumerate(item)]
+            return [self.text(text, path.index(position)) for position, text in enumerate(item)]
         if key in _TEXTS:
-            return self._text(item, path)
+            return self.text(item, path)
         return self.value(item, path)
 
     def _field_path(self, text: str, path: FieldPath) -> str:
@@ -248,7 +255,8 @@ class _Rewriting:
         self._lost_label(path, key)
         return key, values
 
-    def _text(self, text: Any, path: FieldPath) -> Any:
+    def text(self, text: Any, path: FieldPath) -> Any:
+        """The text with each address in it rewritten."""
         if not isinstance(text, str):
             return self.value(text, path)
         for gone in sorted(set(_GONE.findall(text))):

@@ -87,6 +87,13 @@ class Role:
             for word in json_reader.texts(self.container.get(key), self.container_path.child(key))
         )
 
+    @property
+    def sidecars(self) -> list[FieldPath]:
+        """Paths of the containers that do not train."""
+        path = self.pod_path.child("containers")
+        containers = enumerate(self.pod["containers"])
+        return [path.index(position) for position, other in containers if other is not self.container]
+
     def with_container(self, container: Json) -> Role:
         """The role with its training container replaced."""
         containers = [container if other is self.container else other for other in self.pod["containers"]]

@@ -38,6 +38,8 @@ class Beside:
     step: str
     own: Json
     """command, args and env in place of the container's own."""
+    shared: Sequence[Json] = ()
+    """The variables that the training operator also set in the other containers of the pods."""
     shares: bool = False
     """Whether a runtime of the catalog may have it: it runs the trainer's program, and asks for no
     resources."""
@@ -60,6 +62,8 @@ class Blueprint:
     """Per node; None leaves it to the platform."""
     contract: Sequence[Json] = ()
     """The variables that the training operator set."""
+    shared: Sequence[Json] | None = None
+    """The variables that it also set in the other containers of the trainer's pods; None: the contract."""
     reserved: frozenset[str] = frozenset()
     """Variables that the platform sets, and refuses in a TrainJob."""
     command: Mapping[str, list[str]] | None = None
@@ -117,7 +121,7 @@ def build(blueprint: Blueprint, policy: Policy, catalog: Catalog, notes: Notes) 
 
 def _beside(other: Beside, restarts: Restarts, policy: Policy) -> dict[str, Any]:
     counts = {"parallelism": other.role.replicas, "completions": other.role.replicas}
-    pod = pods.whole(other.role, other.own, restarts.pod, policy.pod)
+    pod = pods.whole(other.role, other.own, restarts.pod, policy.pod, other.shared)
     return _replicated_job(other.step, {**counts, **restarts.job}, pod, {})
 
 
@@ -129,7 +133,8 @@ def _replicated_job(step: str, spec: Json, template: Json, labels: Json) -> dict
 def _runtime(blueprint: Blueprint, policy: Policy, restarts: Restarts, beside: Sequence[Json]) -> Json:
     job, role = blueprint.job, blueprint.trainer
     labels = {names.ANCESTOR_LABEL: names.ANCESTOR_TRAINER}
-    pod = pods.whole(role, blueprint.own, restarts.pod, policy.pod)
+    shared = blueprint.contract if blueprint.shared is None else blueprint.shared
+    pod = pods.whole(role, blueprint.own, restarts.pod, policy.pod, shared)
     own = _replicated_job(blueprint.step, restarts.job, pod, labels)
     if blueprint.depends_on:
         own["dependsOn"] = list(blueprint.depends_on)

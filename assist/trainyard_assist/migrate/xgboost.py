@@ -42,7 +42,7 @@ def convert(value: Json, catalog: Catalog, notes: Notes) -> tuple[Json, ...]:
         fixed = _fixed(job, host, job.hosts(names.NODE, job.roles["Worker"].replicas))
         group = masters.Group(job, [UNBUFFERED], numbered=("RANK",), fixed=fixed)
         return build(masters.apart(group, notes), run, catalog, notes)
-    masters.note_restarts(job, alike, notes)
+    masters.note_merged(job, alike, notes)
     first, *rest = job.hosts(names.NODE, job.total)
     blueprint = Blueprint(
         job=job,

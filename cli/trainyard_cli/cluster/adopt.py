@@ -24,6 +24,7 @@ from trainyard_assist.adopt.model import (
     WEBHOOK_MANAGER,
     Ref,
 )
+from trainyard_delivery import foreign
 from trainyard_kube.client import ApiError, Client, NotFoundError, Resource, RetriableError
 from trainyard_kube.resources import (
     ADMISSION_POLICY_BINDINGS,
@@ -37,6 +38,7 @@ from trainyard_kube.resources import (
     ROLES,
     RUNTIMES,
     TRAINJOBS,
+    VALIDATING_WEBHOOKS,
     WEBHOOK_CONFIGURATIONS,
 )
 from trainyard_operator.core import model
@@ -53,7 +55,8 @@ from trainyard_operator.core.decide.views import (
 from .lists import everything, undecoded
 
 MANAGER: Final = "trainyard-adopt"
-JOBSET_NAMESPACE: Final = "jobset-system"
+_JOBSET_WEBHOOKS: Final = "jobset-validating-webhook-configuration"
+"""Of JobSet, by its manifests and its chart, whatever namespace its controller is in."""
 PATIENCE: Final = 180.0
 """Seconds for a Deployment to reach its replicas, and for its webhooks to answer."""
 PAUSE: Final = 0.5
@@ -99,6 +102,7 @@ async def observe(
     manifests = await asyncio.gather(*(_get(client, *place) for place in (*single, *others)))
     controller, configuration, own, *objects = manifests
     only_recorded = [place for place in _recorded(record) if place not in others]
+    jobset = await _get(client, VALIDATING_WEBHOOKS, None, _JOBSET_WEBHOOKS)
     jobs, unreadable = await _jobs(client, operator_namespace)
     return adopt.Observed(
         now=datetime.now(UTC),
@@ -108,9 +112,7 @@ async def observe(
         jobs=jobs,
         unreadable=unreadable,
         own=own,
-        jobset_controllers=[
-            deployment async for deployment in everything(client, DEPLOYMENTS, JOBSET_NAMESPACE)
-        ],
+        jobset_webhooks=None if jobset is None or not foreign.owner(jobset) else jobset,
         policy_bindings=[
             binding
             async for binding in everything(client, ADMISSION_POLICY_BINDINGS)

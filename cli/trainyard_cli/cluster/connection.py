@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -30,13 +31,15 @@ CONNECTIONS: Final = 16
 """Concurrent requests."""
 
 
-def load(kubeconfig: str | None, context: str | None) -> Credentials:
+def load(kubeconfig: str | None, context: str | None, until: float | None = None) -> Credentials:
     """Find the cluster and the user; runs the kubeconfig's exec plugin if it has one.
+
+    `until`: see `exec_plugin.Credential`.
 
     Raises:
         CredentialsError: A line names the problem and its place.
     """
-    credentials = kube_credentials.load(kubeconfig, context, Credential)
+    credentials = kube_credentials.load(kubeconfig, context, partial(Credential, until=until))
     return replace(
         credentials,
         proxy=credentials.proxy or proxy(credentials.server, os.environ),
@@ -83,17 +86,17 @@ def _contradiction(field: str, option: str, setting: str) -> PlatformError:
     )
 
 
-def load_or_sandbox(kubeconfig: str | None, context: str | None) -> Credentials:
+def load_or_sandbox(kubeconfig: str | None, context: str | None, until: float | None = None) -> Credentials:
     """Like `load`; without any kubeconfig, uses that of the site's sandbox, if it is up.
 
     Only for commands that read: without a kubeconfig, none should change the sandbox by accident.
     """
     try:
-        return load(kubeconfig, context)
+        return load(kubeconfig, context, until)
     except NoKubeconfigError:
         with suppress(NoSiteError):
             if (sandbox := Instance().kubeconfig).exists():
-                return load(str(sandbox), context)
+                return load(str(sandbox), context, until)
         raise
 
 

@@ -10,6 +10,7 @@ import os
 import ssl
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from textwrap import shorten
@@ -27,6 +28,17 @@ _PAUSES: Final = tuple(timedelta(seconds=seconds) for seconds in (2, 5, 10, 20, 
 The network may be cut, which whoever follows a job waits out."""
 _EXTENSION: Final = "client.authentication.k8s.io/exec"
 """The extension of a kubeconfig's cluster that is meant for the plugin."""
+_CLUSTER: Final = frozenset(
+    {
+        "server",
+        "tls-server-name",
+        "insecure-skip-tls-verify",
+        "certificate-authority-data",
+        "proxy-url",
+        "disable-compression",
+    }
+)
+"""The fields of a kubeconfig's cluster that an ExecCredential has too."""
 _LONGEST: Final = 500
 """Characters of a plugin's output that are shown."""
 
@@ -71,13 +83,21 @@ class Credential:
     Args:
         plugin: The plugin, which runs at once.
         clock: The current time, with a time zone.
+        until: The `time.monotonic` by which the plugin must answer, without a terminal; None: it may ask the
+            user, and take its time.
 
     Raises:
         CredentialsError: The plugin gives no credentials; says why, and how to install the plugin.
     """
 
-    def __init__(self, plugin: ExecPlugin, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self,
+        plugin: ExecPlugin,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        until: float | None = None,
+    ) -> None:
         self._plugin = plugin
+        self._until = until
         self._clock = clock
         self._status = _Status()
         self._failures: list[RenewalError] = []
@@ -115,7 +135,7 @@ class Credential:
             raise self._failures[-1] from error
 
     def _renew(self) -> None:
-        status = _run(self._plugin)
+        status = _run(self._plugin, self._until)
         certificate, key = status.client_certificate_data, status.client_key_data
         if bool(certificate) != bool(key):
             raise _error(self._plugin, "gave a client certificate without its key, or the reverse")
@@ -131,9 +151,9 @@ class Credential:
         self._failures.clear()
 
 
-def _run(plugin: ExecPlugin) -> _Status:
+def _run(plugin: ExecPlugin, until: float | None) -> _Status:
     config = _config(plugin)
-    is_interactive = config.interactive_mode != "Never" and sys.stdin.isatty()
+    is_interactive = until is None and config.interactive_mode != "Never" and sys.stdin.isatty()
     if config.interactive_mode == "Always" and not is_interactive:
         raise _error(plugin, "needs a terminal (interactiveMode: Always), and its input is none")
     environment = {variable.name: variable.value for variable in config.env or ()}
@@ -144,6 +164,9 @@ def _run(plugin: ExecPlugin) -> _Status:
             # What is piped to the command is not the plugin's. Its messages may ask the user to log in.
             stdin=None if is_interactive else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
+            stderr=None if until is None else subprocess.DEVNULL,
+            start_new_session=until is not None,  # without a terminal, which it could open itself
+            timeout=None if until is None else until - time.monotonic(),
             cwd=plugin.folder.absolute(),
             env=os.environ | environment,
             shell=sys.platform == "win32",  # which finds what is no .exe, such as gcloud
@@ -151,6 +174,8 @@ def _run(plugin: ExecPlugin) -> _Status:
         )
     except FileNotFoundError as error:
         raise _error(plugin, "is not installed") from error
+    except subprocess.TimeoutExpired as error:
+        raise _error(plugin, "did not answer in time") from error
     except OSError as error:
         raise _error(plugin, f"cannot be run: {error.strerror}") from error
     if answer.returncode != 0:
@@ -181,7 +206,7 @@ def _info(plugin: ExecPlugin, config: _Exec, is_interactive: bool) -> dict[str, 
     if config.provide_cluster_info:
         extensions = plugin.cluster.get("extensions") or ()
         own = [each.get("extension") for each in extensions if each.get("name") == _EXTENSION]
-        spec["cluster"] = {key: value for key, value in plugin.cluster.items() if key != "extensions"}
+        spec["cluster"] = {key: value for key, value in plugin.cluster.items() if key in _CLUSTER}
         spec["cluster"] |= {"config": own[0]} if own else {}
     return {"apiVersion": config.api_version, "kind": "ExecCredential", "spec": spec}
 

@@ -13,9 +13,11 @@ from trainyard_api.json_types import Json
 from trainyard_delivery import foreign
 from trainyard_delivery.drift.verdicts import Ref
 from trainyard_kube.client import METADATA, Client, NotFoundError
-from trainyard_kube.resources import DEPLOYMENTS, NAMESPACES
+from trainyard_kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS
 
-_RESOURCES: Final = {"Deployment": DEPLOYMENTS, "Namespace": NAMESPACES}
+_RESOURCES: Final = {
+    resource.kind: resource for resource in (DEPLOYMENTS, NAMESPACES, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
+}
 
 
 async def refusals(client: Client, refs: Collection[Ref], stack: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Final
 
 import msgspec
@@ -19,7 +20,7 @@ from . import connection
 from .lists import undecoded
 
 _PATIENCE: Final = 2.0
-"""Seconds that a shell waits."""
+"""Seconds that a shell waits, also for an exec plugin, which then asks nobody for a login."""
 
 
 class _Metadata(msgspec.Struct):
@@ -64,15 +65,15 @@ def completed_queues(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def _completed(context: typer.Context, incomplete: str, *resources: Resource) -> list[str]:
-    options = context.params
+    options, until = context.params, time.monotonic() + _PATIENCE
     try:
-        credentials = connection.load_or_sandbox(options.get("kubeconfig"), options.get("context"))
+        credentials = connection.load_or_sandbox(options.get("kubeconfig"), options.get("context"), until)
         namespace = options.get("namespace") or credentials.namespace
         if not is_name(namespace):
             return []
 
         async def answer(client: Client) -> list[str]:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(until - time.monotonic()):
                 return [name for kind in resources for name in await names_in(client, namespace, kind)]
 
         names = connection.ask(credentials, "completion", answer)

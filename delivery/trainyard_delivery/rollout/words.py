@@ -44,6 +44,12 @@ _LONGEST: Final = 120
 """Characters of a value that is shown."""
 _PULUMIS: Final = "pulumi.com/"
 _ROLLED: Final = ("Deployment", "DaemonSet", "StatefulSet")
+_CONTROLLERS: Final = (
+    "Deployment",
+    "Namespace",
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
+)
 _NODE_GROUPS: Final = {
     "aws:eks/nodeGroup:NodeGroup": Provider.EKS,
     "gcp:container/nodePool:NodePool": Provider.GKE,
@@ -104,11 +110,14 @@ def may_exist(steps: Iterable[Step]) -> frozenset[Ref]:
 
 
 def controllers(steps: Sequence[Step]) -> frozenset[Ref]:
-    """Controllers to create, and their namespaces. A removal deletes them, also if somebody else has them."""
+    """Controllers to create, their namespaces, and their webhooks, of which a cluster has only one.
+
+    A removal deletes them, also if somebody else has them.
+    """
     return frozenset(
         step.ref
         for step in steps
-        if step.op is Op.CREATE and step.ref is not None and step.ref.kind in ("Deployment", "Namespace")
+        if step.op is Op.CREATE and step.ref is not None and step.ref.kind in _CONTROLLERS
     ) - may_exist(steps)
 
 

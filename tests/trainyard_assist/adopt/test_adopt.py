@@ -25,7 +25,7 @@ from trainyard_assist.adopt.ownership import handed_over, owners
 from trainyard_operator.core.decide.views import packed
 from trainyard_operator.core.model import Runtime, RuntimeProblem
 
-from .seen import CRDS, NAMESPACE, PLACE, binding, crd, deployment, entry, public, webhooks
+from .seen import CRDS, NAMESPACE, binding, crd, deployment, entry, public, webhooks
 
 
 def observed(controller=None, objects=None, **fields):
@@ -100,22 +100,28 @@ def test_crds_that_store_something_else_are_refused():
 
 def test_who_would_undo_it_is_named():
     by_argo = deployment(annotations={"argocd.argoproj.io/tracking-id": "x"})
-    by_helm = deployment(annotations={"meta.helm.sh/release-name": "kf"}, labels={})
-    said = [one.message for c in (by_argo, by_helm) for one in adopt.adopt(observed(c)).checks[2:]]
+    of_release = {"meta.helm.sh/release-name": "kf"}
+    by_helm = deployment(annotations={**of_release, "meta.helm.sh/release-namespace": "releases"}, labels={})
+    by_template = deployment(annotations=of_release, labels={})
+    controllers = (by_argo, by_helm, by_template)
+    said = [one.message for c in controllers for one in adopt.adopt(observed(c)).checks[2:]]
     assert said == [
-        "Argo CD installs it, and would scale it up again: stop Argo CD from managing it first",
-        "it belongs to the Helm release kf: do not upgrade that while Trainyard runs",
+        "Argo CD installs it, and would scale it up again: first stop Argo CD from managing it, without "
+        "deleting what it has installed",
+        *(
+            "it belongs to the Helm release kf: neither upgrade nor uninstall that, because Helm can delete "
+            "the CRDs with all TrainJobs, and JobSet's controller. When Trainyard works, have Helm forget "
+            f"the release: kubectl delete secrets -n {where} -l owner=helm,name=kf"
+            for where in ("releases", NAMESPACE)
+        ),
     ]
 
 
 def test_feature_gates_and_another_jobset_controller_are_brought_to_mind():
     text = yaml.safe_dump({"featureGates": {"TrainJobStatus": True, "Other": False}})
-    controllers = [{**deployment(), "metadata": {"name": "jobset-controller-manager", **PLACE}}]
-    plan = adopt.adopt(
-        observed(
-            configuration={"data": {"controller_manager_config.yaml": text}}, jobset_controllers=controllers
-        )
-    )
+    configuration = {"data": {"controller_manager_config.yaml": text}}
+    hooks = webhooks("jobset-webhook-service")
+    plan = adopt.adopt(observed(configuration=configuration, jobset_webhooks=hooks))
     assert plan.checks[2:] == (
         Check(
             Level.NOTE,
@@ -125,8 +131,8 @@ def test_feature_gates_and_another_jobset_controller_are_brought_to_mind():
         Check(
             Level.NOTE,
             "JobSet",
-            "its controller Deployment kubeflow-system/jobset-controller-manager exists already: set "
-            "`jobset.enabled: false` in the stack file, so that there are not two",
+            "its controller exists already, in namespace kubeflow-system: set `jobset.enabled: false` in the "
+            "stack file, so that there are not two",
         ),
     )
 

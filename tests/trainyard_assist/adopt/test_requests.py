@@ -19,6 +19,10 @@ OWN = "/apis/apps/v1/namespaces/trainyard-system/deployments/trainyard-operator"
 WEBHOOKS = (
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/validator.trainer.kubeflow.org"
 )
+JOBSET_WEBHOOKS = (
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/"
+    "jobset-validating-webhook-configuration"
+)
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 RULE = f"{BINDINGS}/image-tag.policy.trainyard.dev"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -94,6 +98,19 @@ def test_there_and_back_leaves_what_was_there() -> None:
             assert f"{CONFIG_MAPS}/trainyard-adoption" not in api.objects
             assert RULE not in api.objects
             assert f"{BINDINGS}/of-others" in api.objects
+
+    run(test)
+
+
+@pytest.mark.parametrize(("manager", "about"), [("helm", ["JobSet"]), ("pulumi-kubernetes-1a2b3c4d", [])])
+def test_a_jobset_of_somebody_else_is_found_whatever_its_namespace(manager: str, about: list[str]) -> None:
+    async def test() -> None:
+        api = Cluster()
+        configuration = webhooks("jobset-webhook-service", managedFields=[entry(manager), entry("manager")])
+        api.put(JOBSET_WEBHOOKS, configuration)
+        async with api.client() as client:
+            plan = adopt.adopt(await look(client))
+        assert [check.about for check in plan.checks if check.level is adopt.Level.NOTE] == about
 
     run(test)
 
