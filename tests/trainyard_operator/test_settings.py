@@ -203,8 +203,8 @@ def test_a_mistake_in_them_is_named_with_its_line_too(tmp_path: Path) -> None:
 def test_a_rule_that_the_image_lacks_is_warned_of_and_every_other_setting_applies(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    text = "levels:\n  runtimes:\n    cost-center: mandatory\n    image-tag: advisory\nparameters: {maxNodes: 8}\n"
-    file = written(tmp_path, text)
+    levels = "levels:\n  runtimes:\n    cost-center: mandatory\n    image-tag: advisory\n"
+    file = written(tmp_path, f"{levels}parameters: {{maxNodes: 8}}\n")
     assert load_policies(Webhook(policies=file)) == Policies(
         levels=Levels(runtimes={"image-tag": Level.ADVISORY}), parameters=Parameters(max_nodes=8)
     )
