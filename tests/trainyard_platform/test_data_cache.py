@@ -191,8 +191,8 @@ LIMITS = [
         "expression": f"{unprivileged(f'{SET}.?leaderTemplate')} && {unprivileged(f'{SET}.?workerTemplate')}",
         "message": "spec.leaderWorkerTemplate: containers of a data cache get no privileges. In each "
         "securityContext, remove privileged, allowPrivilegeEscalation, capabilities.add, procMount, "
-        "hostProcess, Unconfined profiles, and seLinuxOptions and sysctls outside of the baseline Pod Security "
-        "Standard.",
+        "hostProcess, Unconfined profiles, and seLinuxOptions and sysctls outside of the baseline Pod "
+        "Security Standard.",
     },
     {
         "expression": f"{HEAD}.?volumes.orValue([]).all(volume, {SOURCES}) "

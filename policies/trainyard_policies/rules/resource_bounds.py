@@ -20,7 +20,7 @@ _COUNTED: Final = ("cpu", "memory", "ephemeral-storage")
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """Each request and limit is at most the bound for its resource, and not 0 of what everybody uses."""
-    bounds = {name: quantity.parse(most) for name, most in parameters.max_resources.items()}
+    bounds = {name: quantity.parse(most) for name, most in parameters.bounds.items()}
     for resources in workload.resources():
         for part in ("requests", "limits"):
             given, path = resources.amounts(part)
