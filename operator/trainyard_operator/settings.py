@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,9 @@ from trainyard_api import documents, names, strict
 from trainyard_api.configuration import API_VERSION, KIND, Configuration, Webhook
 from trainyard_api.errors import UserError
 from trainyard_kube.credentials import SERVICE_ACCOUNT
-from trainyard_policies.settings import Policies
+from trainyard_policies.settings import Policies, of_known_rules
+
+logger = logging.getLogger(__name__)
 
 _DEFAULT: Final = Configuration()
 _GATES: Final = "featureGates"
@@ -152,13 +155,23 @@ def load(file: str | None = None, flags: Mapping[str, tuple[str, Any]] | None = 
 def load_policies(webhook: Webhook) -> Policies | None:
     """The policies in the webhook's file; None if there is none, or the webhook is off.
 
-    Raises `SettingsError`.
+    Warns of levels of rules that this image lacks, and leaves them out: otherwise no webhook would answer
+    until the image has a site's new rule. Raises `SettingsError`.
     """
     if not webhook.enabled or webhook.policies is None:
         return None
     written = _document(webhook.policies)
+    value, left_out = of_known_rules(written.value)
+    for subject, rule in left_out:
+        logger.warning(
+            "%s: levels.%s: this image has no rule %r, so the webhooks do not apply it: build the operator's "
+            "image with it (docs/own-repository.md)",
+            _where(written, ("levels", subject, rule)),
+            subject,
+            rule,
+        )
     try:
-        return Policies.model_validate(written.value, by_alias=True, by_name=False)
+        return Policies.model_validate(value, by_alias=True, by_name=False)
     except ValidationError as error:
         sentences = strict.sentences(error, Policies)
         problems = [f"{_where(written, at)}: {strict.path('', at)}: {sentence}" for at, sentence in sentences]

@@ -12,16 +12,19 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Final
 
 from trainyard_api.json_types import Json
 
 from . import engine
 from .engine import Violation
-from .rule import MOST
+from .rule import MOST, at
 from .settings import Policies
 
 _Key = tuple[str, str, str]
+
+_WITH_A_REST: Final = ("replicatedJobs", "containers", "initContainers", "securityContext")
+"""Fields with more in them than a finding is about; the rest may change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +77,8 @@ def _changes_more_than_suspend(value: Json, old: Json) -> bool:
 
 def _key(violation: Violation, value: Json) -> _Key:
     """What makes it the same as another: also what is there, which not every message says."""
-    steps = violation.finding.path.steps
-    there: Any = value
-    for step in steps:
-        if isinstance(there, dict):
-            there = there.get(step)
-        elif isinstance(there, list) and step.isdecimal() and int(step) < len(there):
-            there = there[int(step)]
-        else:
-            there = None
-    # Of a container or a job, the rest may change.
-    is_all = "volumes" in steps or not isinstance(there, dict | list)
-    return violation.rule.id, violation.message, json.dumps(there, sort_keys=True) if is_all else ""
+    path = violation.finding.path
+    fields = [step for step in path.steps if not step.isdecimal()]
+    has_a_rest = not fields or fields[-1] in _WITH_A_REST
+    there = "" if has_a_rest else json.dumps(at(value, path), sort_keys=True)
+    return violation.rule.id, violation.message, there

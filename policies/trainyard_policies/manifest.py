@@ -24,6 +24,8 @@ _METADATA: Final = FieldPath("metadata")
 _SPEC: Final = FieldPath("spec")
 _RUNTIMES: Final = names.RUNTIME_KINDS
 _LISTS: Final = ("initContainers", "containers")
+_REFERENCE: Final = "$("
+"""How a value begins to name another variable, which Kubernetes puts in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +63,25 @@ class Container:
 
     def cache_images(self) -> Iterator[tuple[str, FieldPath]]:
         """The image of the cache that it starts, if it is an initializer that starts one, with its place."""
+        for entry, path in self._caches():
+            image = json_reader.text(entry.get("value"), path.child("value"))
+            if image and _REFERENCE not in image:
+                yield image, path.child("value")
+
+    def hidden_cache_images(self) -> Iterator[FieldPath]:
+        """Where the image of the cache is only a reference, to what the pod gets when it starts."""
+        for entry, path in self._caches():
+            if _REFERENCE in (json_reader.text(entry.get("value"), path.child("value")) or ""):
+                yield path.child("value")
+            if entry.get("valueFrom") is not None:
+                yield path.child("valueFrom")
+
+    def _caches(self) -> Iterator[tuple[Json, FieldPath]]:
         if self.name not in names.INITIALIZERS:
             return
         for position, entry in enumerate(self.env):
-            at = self.path.child("env").index(position).child("value")
-            image = json_reader.text(entry.get("value"), at)
-            if entry["name"] == names.CACHE_IMAGE and image:
-                yield image, at
+            if entry["name"] == names.CACHE_IMAGE:
+                yield entry, self.path.child("env").index(position)
 
     @property
     def security(self) -> tuple[Json, FieldPath]:

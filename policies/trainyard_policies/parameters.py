@@ -5,9 +5,9 @@ stack file as in `--policy-pack-config`.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from trainyard_api import names, pools, quantity, strict
 from trainyard_api.pools import NodePool, Taint
@@ -31,10 +31,6 @@ _OF_ANY: Final[Mapping[str, str]] = {"cpu": "4096", "memory": "128Ti"}
 
 _PODS_OF_A_NODE: Final = 110
 """As kubelet has it unless told otherwise; https://kubernetes.io/docs/setup/best-practices/cluster-large/."""
-
-
-def _bounded(amounts: dict[str, str]) -> dict[str, str]:
-    return {**_OF_ANY, **amounts}
 
 
 class Pool(StrictModel):
@@ -78,7 +74,7 @@ class Parameters(StrictModel):
     without `nodePools`: 10,000, as in the operator."""
     max_processes_per_node: int | None = Field(default=None, ge=1)
     """Maximum number of processes per training node. Default: no limit."""
-    max_resources: Annotated[dict[str, Quantity], AfterValidator(_bounded)] = Field(default={**_OF_ANY})
+    max_resources: dict[str, Quantity] = Field(default={})
     """Maximum request of one training node for each resource, by resource name. Default for CPU and memory:
     the amounts of the largest machine in `nodePools`. Without `nodePools`, the default is more than any
     machine has."""
@@ -113,6 +109,11 @@ class Parameters(StrictModel):
         }
         return {**left, **settings}
 
+    @property
+    def bounds(self) -> Mapping[str, str]:
+        """The most that a node may request of each resource, also where neither stack nor pools say it."""
+        return {**_OF_ANY, **self.max_resources}
+
     def with_pools(self, declared: Mapping[str, NodePool], queues: Queues) -> "Parameters":
         """These parameters, with a stack's node pools, and the limits that are computed from them."""
         if not declared:
@@ -123,7 +124,6 @@ class Parameters(StrictModel):
             "memory": max((one.memory for one in machines), key=_amount),
         }
         pods = _PODS_OF_A_NODE * sum(pool.nodes for pool in declared.values())
-        own = [name for name, most in self.max_resources.items() if most != _OF_ANY.get(name)]
         fields_set = self.model_fields_set
         return self.model_copy(
             update={
@@ -131,7 +131,7 @@ class Parameters(StrictModel):
                 "max_nodes": self.max_nodes
                 if "max_nodes" in fields_set
                 else max(1, min(pods, self.max_nodes)),
-                "max_resources": self.max_resources | {k: v for k, v in largest.items() if k not in own},
+                "max_resources": largest | self.max_resources,
             }
         )
 

@@ -162,7 +162,7 @@ def apply(manifest: Any, edit: Edit | Rename) -> None:
     *parents, last = edit.path.steps
     holder = manifest
     for step in parents:
-        child = _get(holder, step)
+        child = member(holder, step)
         if child is None:
             if isinstance(edit, Rename) or edit.value is None or not isinstance(holder, MutableMapping):
                 return
@@ -174,7 +174,15 @@ def apply(manifest: Any, edit: Edit | Rename) -> None:
         holder[edit.name] = holder.pop(last)
 
 
-def _get(holder: Any, step: str) -> Any:
+def at(manifest: Any, path: FieldPath) -> Any:
+    """What a manifest has at a path; None if it has nothing there."""
+    for step in path.steps:
+        manifest = member(manifest, step)
+    return manifest
+
+
+def member(holder: Any, step: str) -> Any:
+    """The field or the element of that name or position; None if there is none."""
     if isinstance(holder, MutableMapping):
         return holder.get(step)
     if isinstance(holder, MutableSequence) and step.isdecimal() and int(step) < len(holder):

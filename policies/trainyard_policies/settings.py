@@ -6,7 +6,7 @@ The defaults are the rules' own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, JsonValue
 from pydantic.config import JsonDict
@@ -75,6 +75,27 @@ class Policies(StrictModel):
             Subject.STACK: self.levels.stack,
         }
         return chosen[subject].get(rule.id, rule.levels[subject])
+
+
+def of_known_rules(section: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[tuple[str, str]]]:
+    """The section without levels of rules that do not exist here, and the subject and id of each of those."""
+    levels = section.get("levels")
+    if not isinstance(levels, Mapping):
+        return section, []
+    unknown = [
+        (subject, rule)
+        for subject, by_rule in levels.items()
+        if isinstance(by_rule, Mapping)
+        for rule in by_rule
+        if rule not in rules.BY_ID
+    ]
+    known = {
+        subject: {rule: by_rule[rule] for rule in by_rule if rule in rules.BY_ID}
+        if isinstance(by_rule, Mapping)
+        else by_rule
+        for subject, by_rule in levels.items()
+    }
+    return {**section, "levels": known}, unknown
 
 
 DEFAULT = Policies()

@@ -10,6 +10,9 @@ import pytest
 from trainyard_api.configuration import Configuration, Webhook
 from trainyard_operator.core.admit import limits
 from trainyard_operator.settings import SettingsError, load, load_policies, parse
+from trainyard_policies.parameters import Parameters
+from trainyard_policies.rule import Level
+from trainyard_policies.settings import Levels, Policies
 
 HEADER = "apiVersion: config.trainyard.dev/v1alpha1\nkind: Configuration\n"
 
@@ -189,12 +192,32 @@ def test_levels_and_parameters_of_the_rules_are_a_file_of_their_own(tmp_path: Pa
 
 
 def test_a_mistake_in_them_is_named_with_its_line_too(tmp_path: Path) -> None:
-    file = written(tmp_path, "levels:\n  runtimes: {image-tags: mandatory}\nparameters:\n  maxNode: 8\n")
+    file = written(tmp_path, "levels:\n  runtimes: {image-tag: mandatry}\nparameters:\n  maxNode: 8\n")
     with pytest.raises(SettingsError) as caught:
         load_policies(Webhook(policies=file))
     first, second = str(caught.value).splitlines()
-    assert first == f"{file}:2: levels.runtimes: there is no rule 'image-tags'; did you mean image-tag?"
+    assert first.startswith(f"{file}:2: levels.runtimes.image-tag: must be one of ")
     assert second.startswith(f"{file}:4: parameters.maxNode: there is no such key")
+
+
+def test_a_rule_that_the_image_lacks_is_warned_of_and_every_other_setting_applies(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    levels = "levels:\n  runtimes:\n    cost-center: mandatory\n    image-tag: advisory\n"
+    file = written(tmp_path, f"{levels}parameters: {{maxNodes: 8}}\n")
+    assert load_policies(Webhook(policies=file)) == Policies(
+        levels=Levels(runtimes={"image-tag": Level.ADVISORY}), parameters=Parameters(max_nodes=8)
+    )
+    assert caplog.messages == [
+        f"{file}:3: levels.runtimes: this image has no rule 'cost-center', so the webhooks do not apply it: "
+        "build the operator's image with it (docs/own-repository.md)"
+    ]
+
+
+@pytest.mark.parametrize("levels", ["[]", "{runtimes: []}", "{runtime: {}}"])
+def test_levels_of_another_shape_are_a_mistake(tmp_path: Path, levels: str) -> None:
+    with pytest.raises(SettingsError, match="levels"):
+        load_policies(Webhook(policies=written(tmp_path, f"levels: {levels}\n")))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)

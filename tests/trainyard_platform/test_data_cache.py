@@ -131,7 +131,7 @@ def apart(pod: str) -> str:
 
 
 def confined(owner: str) -> str:
-    """CEL: the masks and filters of the pod or container are those for containers."""
+    """CEL: the pod or container has the filters for containers, and is no process of the host."""
     types = "['', 'container_t', 'container_init_t', 'container_kvm_t', 'container_engine_t']"
     security = f"{owner}.?securityContext"
     return (
@@ -139,7 +139,8 @@ def confined(owner: str) -> str:
         f"&& {security}.?appArmorProfile.?type.orValue('') != 'Unconfined' "
         f"&& {security}.?seLinuxOptions.?type.orValue('') in {types} "
         f"&& {security}.?seLinuxOptions.?user.orValue('') == '' "
-        f"&& {security}.?seLinuxOptions.?role.orValue('') == ''"
+        f"&& {security}.?seLinuxOptions.?role.orValue('') == '' "
+        f"&& !{security}.?windowsOptions.?hostProcess.orValue(false)"
     )
 
 
@@ -190,7 +191,8 @@ LIMITS = [
         "expression": f"{unprivileged(f'{SET}.?leaderTemplate')} && {unprivileged(f'{SET}.?workerTemplate')}",
         "message": "spec.leaderWorkerTemplate: containers of a data cache get no privileges. In each "
         "securityContext, remove privileged, allowPrivilegeEscalation, capabilities.add, procMount, "
-        "Unconfined profiles, and seLinuxOptions and sysctls outside of the baseline Pod Security Standard.",
+        "hostProcess, Unconfined profiles, and seLinuxOptions and sysctls outside of the baseline Pod "
+        "Security Standard.",
     },
     {
         "expression": f"{HEAD}.?volumes.orValue([]).all(volume, {SOURCES}) "

@@ -281,6 +281,7 @@ def test_only_who_has_the_right_may_have_the_webhooks_stay_away_from_a_runtime(g
             {
                 "name": "changed",
                 "expression": f"oldObject == null || !(oldObject{label}) || object.?spec != oldObject.?spec "
+                "|| object.metadata.?labels.orValue({}) != oldObject.metadata.?labels.orValue({}) "
                 "|| object.metadata.?annotations.orValue({}) != oldObject.metadata.?annotations.orValue({})",
             },
         ],

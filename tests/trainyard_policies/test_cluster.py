@@ -87,6 +87,38 @@ def test_what_was_wrong_before_is_not_exchanged_for_something_else():
     assert [text.split(":")[0] for text in answer(other, before).refusals] == ["host-access"]
 
 
+TERM = f"{POD}.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+ADDED = f"{POD}.containers[0].securityContext.capabilities.add"
+TEAM = {"matchLabels": {"team": "a"}}
+TEN = [f"C{n}" for n in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "had", "has"),
+    [
+        ("pod-affinity", TERM, [{"namespaceSelector": TEAM}], [{"namespaceSelector": {}}]),
+        ("pod-affinity", TERM, [{"namespaces": ["a"]}], [{"namespaces": ["b"]}]),
+        ("privileges", ADDED, [*TEN, "IPC_LOCK"], [*TEN, "SYS_ADMIN"]),
+        ("pod-consistency", f"{POD}.overhead", {"cpu": "2"}, {"cpu": "1m"}),
+    ],
+)
+def test_what_was_wrong_before_is_not_exchanged_for_what_has_the_same_message(
+    rule: str, path: str, had: Any, has: Any
+):
+    before, after = (changed("runtime", {path: value}) for value in (had, has))
+    labelled = {**before, "metadata": {**before["metadata"], "annotations": {"a": "b"}}}
+    assert answer(labelled, before) == Answer()
+    assert [text.split(":")[0] for text in answer(after, before).refusals] == [rule]
+
+
+def test_of_jobs_and_containers_that_lack_something_the_rest_may_change():
+    path = f"{POD}.containers[0]"
+    before = changed("runtime", {f"{path}.name": "train"})
+    after = changed("runtime", {f"{path}.name": "train", f"{path}.env": [{"name": "A", "value": "b"}]})
+    assert [text.split(":")[0] for text in answer(before).refusals] == ["trainer-step"]
+    assert answer(after, before) == Answer()
+
+
 def test_controllers_of_the_platform_are_not_asked():
     assert answer(changed("runtime", TOKEN), user=KUEUE) == Answer()
 

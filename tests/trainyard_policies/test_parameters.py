@@ -1,5 +1,6 @@
 """What nobody wrote down follows from the pools and the queues."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -19,8 +20,8 @@ def pool(nodes: int, cpu: str, memory: str) -> NodePool:
 POOLS = {"small": pool(2, "8", "900Gi"), "large": pool(3, "180", "64Gi")}
 
 
-def bounds(parameters: Parameters) -> tuple[int, dict[str, str]]:
-    return parameters.max_nodes, parameters.max_resources
+def bounds(parameters: Parameters) -> tuple[int, Mapping[str, str]]:
+    return parameters.max_nodes, parameters.bounds
 
 
 def test_without_pools_nothing_is_asked_for_that_no_machine_has():
@@ -37,6 +38,12 @@ def test_what_a_stack_says_itself_stays():
         10_000,
         {"cpu": "256", "memory": "900Gi", "nvidia.com/gpu": "8"},
     )
+
+
+def test_what_a_stack_says_itself_stays_even_if_it_is_what_holds_without_pools():
+    said = Parameters(max_resources={"cpu": "4096"})
+    assert bounds(said.with_pools(POOLS, NONE)) == (550, {"cpu": "4096", "memory": "900Gi"})
+    assert bounds(said) == (10_000, {"cpu": "4096", "memory": "128Ti"})
 
 
 def test_many_nodes_are_no_more_than_the_operator_takes():

@@ -23,7 +23,6 @@ from trainyard_platform.stack.settings import Artifacts, StackSettings
 from trainyard_platform.stack.storage import Storage
 from trainyard_policies.engine import Said, Violation
 from trainyard_policies.lint.report import Entry
-from trainyard_policies.parameters import Parameters
 from trainyard_policies.rule import Finding, Level, Rule
 from trainyard_policies.subject import Subject
 
@@ -150,8 +149,7 @@ def _compared(violation: Violation, settings: StackSettings) -> str:
             return f"nodePools.{key}"
         return f"nodePools.{pools[0]}" if len(pools) == 1 else "nodePools"
     if parameter == "maxResources":
-        # Its defaults are there too.
-        follows = parameters.max_resources.get(key) == Parameters().max_resources.get(key)
+        follows = key not in parameters.max_resources
     else:
         follows = parameter == "maxNodes" and "max_nodes" not in parameters.model_fields_set
     if pools and follows:

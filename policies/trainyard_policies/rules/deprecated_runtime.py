@@ -19,7 +19,7 @@ _NAME: Final = FieldPath("spec").child("runtimeRef", "name")
 def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tuple[Manifest, Finding]]:
     """No runtimeRef names a runtime, among all manifests, with the label of deprecation."""
     going = {
-        (runtime.kind, runtime.name)
+        (runtime.kind, runtime.namespace or "", runtime.name)
         for runtime in manifests
         if runtime.kind in names.RUNTIME_KINDS
         and runtime.labels.get(names.SUPPORT_LABEL) == names.SUPPORT_DEPRECATED
@@ -28,7 +28,8 @@ def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tup
         if not isinstance(job, Workload) or job.kind != names.TRAINJOB:
             continue
         reference = runtime_ref.of(job.spec)
-        if (reference.kind, reference.name) in going:
+        namespace = reference.namespace(job.namespace or "") or ""
+        if (reference.kind, namespace, reference.name) in going:
             message = f"should be another runtime: {reference.kind} {reference.name} is deprecated"
             yield job, Finding(_NAME, message)
 

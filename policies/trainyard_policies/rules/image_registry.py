@@ -12,7 +12,10 @@ from ..subject import Subject
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
-    """Each image lies in one of the registries."""
+    """Each image lies in one of the registries, and none is hidden."""
+    for container in workload.containers():
+        for path in container.hidden_cache_images():
+            yield Finding(path, "must be written out: what it refers to is known only in the pod")
     for image, path in workload.images():
         repository = images.parse(image).repository
         if not any(images.within(repository, registry) for registry in parameters.registries):

@@ -43,6 +43,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     for job in workload.jobs:
         security, path = json_reader.below(job.pod, job.pod_path, "securityContext")
         yield from _unconfined(security, path)
+        yield from _host_process(security, path)
         yield from _sysctls(security, path)
         yield from _annotations(job)
         yield from _priority(job, parameters)
@@ -51,6 +52,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
             yield from _flags(security, path)
             yield from _capabilities(security, path)
             yield from _unconfined(security, path)
+            yield from _host_process(security, path)
 
 
 def _flags(security: Json, path: FieldPath) -> Iterator[Finding]:
@@ -61,6 +63,14 @@ def _flags(security: Json, path: FieldPath) -> Iterator[Finding]:
     at = path.child("procMount")
     if json_reader.text(security.get("procMount"), at) not in (None, "Default"):
         yield Finding(at, "must be Default", (Edit(at),))
+
+
+def _host_process(security: Json, path: FieldPath) -> Iterator[Finding]:
+    """Of a pod or a container on Windows, the same as `privileged`."""
+    options, path = json_reader.below(security, path, "windowsOptions")
+    at = path.child("hostProcess")
+    if json_reader.boolean(options.get("hostProcess"), at):
+        yield Finding(at, "must not be true", (Edit(at, False),))
 
 
 def _capabilities(security: Json, path: FieldPath) -> Iterator[Finding]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from trainyard_api import json_reader, quantity
+from trainyard_api import amounts, json_reader, quantity
 from trainyard_api.errors import invalid
+from trainyard_api.quantity import Quantity
 
-from ..manifest import Workload
+from ..manifest import Container, ReplicatedJob, Workload
 from ..parameters import Parameters
 from ..rule import Finding, Level, Rule, Severity
 from ..subject import Subject
@@ -19,11 +20,11 @@ _COUNTED: Final = ("cpu", "memory", "ephemeral-storage")
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """Each request and limit is at most the bound for its resource, and not 0 of what everybody uses."""
-    bounds = {name: quantity.parse(most) for name, most in parameters.max_resources.items()}
+    bounds = {name: quantity.parse(most) for name, most in parameters.bounds.items()}
     for resources in workload.resources():
         for part in ("requests", "limits"):
-            amounts, path = resources.amounts(part)
-            for name, value in amounts.items():
+            given, path = resources.amounts(part)
+            for name, value in given.items():
                 try:
                     amount = quantity.parse(value)
                 except ValueError as error:
@@ -37,6 +38,45 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
                 elif name in _COUNTED and not amount.nano:
                     message = "must be more than 0: leave it out to get the default of the namespace"
                     yield Finding(path.key(name), message)
+    if workload.subject is Subject.RUNTIMES:  # of a TrainJob's pods, only some containers are known
+        for job in workload.jobs:
+            yield from _of_pod(job, bounds)
+
+
+def _of_pod(job: ReplicatedJob, bounds: Mapping[str, Quantity]) -> Iterator[Finding]:
+    def requested(container: Container) -> dict[str, Quantity]:
+        limits, _ = container.resources.amounts("limits")
+        requests, _ = container.resources.amounts("requests")
+        given = {**limits, **requests}.items()
+        return {name: quantity.parse(value) for name, value in given if name in bounds}
+
+    for name, most, total in together(job, requested):
+        if most.nano <= bounds[name].nano < total.nano:
+            yield Finding(
+                job.pod_path.child("containers"),
+                f"must request together at most {bounds[name]} of {name} on this platform; a pod of "
+                f"{job.name!r} requests {total}",
+                against=f"maxResources.{name}",
+            )
+
+
+def together(
+    job: ReplicatedJob, requested: Callable[[Container], Mapping[str, Quantity]]
+) -> Iterator[tuple[str, Quantity, Quantity]]:
+    """Each resource that the containers of a pod request: the most that one requests, and the pod's sum.
+
+    A resource that the pod requests itself is left out, since Kubernetes then adds up nothing.
+    """
+    own = {name for part in ("requests", "limits") for name in job.resources.amounts(part)[0]}
+    containers = [requested(container) for container in job.containers("containers")]
+    starting = [
+        (requested(container), container.value.get("restartPolicy") == "Always")
+        for container in job.containers("initContainers")
+    ]
+    highest = amounts.highest([*containers, *(requests for requests, _ in starting)])
+    for name, total in amounts.of_pod(containers, starting).items():
+        if name not in own:
+            yield name, highest[name], total
 
 
 RULE = Rule(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trainyard_api import json_reader, names
+from trainyard_api.amounts import Amounts, added
 from trainyard_api.errors import FieldPath
 
 from ..model import Json
@@ -55,9 +56,9 @@ def of(info: Info) -> Gang:
         for job, pods in zip(info.jobs, info.pod_sets, strict=True)
         if pods.name in together
     ]
-    total: resources.Amounts = {}
+    total: Amounts = {}
     for count, requests in amounts:
-        total = resources.added(total, {name: amount.times(count) for name, amount in requests.items()})
+        total = added(total, {name: amount.times(count) for name, amount in requests.items()})
     return Gang(
         together,
         sum(count for count, _ in amounts),

@@ -7,19 +7,17 @@ are canonical text, as `templates.checked` leaves them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
 from trainyard_api import json_reader, names, quantity
+from trainyard_api.amounts import Amounts, added, of_pod
 from trainyard_api.errors import FieldPath
-from trainyard_api.quantity import Quantity
 
 from ..model import Json
 from . import templates
 from .info import Info
-
-Amounts = dict[str, Quantity]
 
 _PATH: Final = FieldPath("spec.trainer.resourcesPerNode")
 _KINDS: Final = ("requests", "limits")
@@ -104,9 +102,7 @@ def is_partition(resource: str) -> bool:
 def pod_requests(job: Json, *, limits_count: bool = False) -> Amounts:
     """Requests of one pod of a checked ReplicatedJob, summed up like Kubernetes' scheduler.
 
-    Containers and sidecars run together; each other init container runs together with the sidecars before
-    it. Requests of the pod as a whole replace
-    the sum; the overhead comes on top.
+    Requests of the pod as a whole replace the sum of its containers' requests; the overhead comes on top.
 
     Args:
         job: The ReplicatedJob.
@@ -115,38 +111,20 @@ def pod_requests(job: Json, *, limits_count: bool = False) -> Amounts:
     """
     spec = templates.pod_template(job)["spec"]
     wanted_by = partial(_requests, limits_count=limits_count)
-    running: Amounts = {}
-    for container in spec.get("containers", ()):
-        _add(running, wanted_by(container))
-    sidecars: Amounts = {}
-    starting: Amounts = {}
-    for container in spec.get("initContainers", ()):
-        requests = wanted_by(container)
-        if container.get("restartPolicy") == "Always":
-            _add(running, requests)
-            _add(sidecars, requests)
-            requests = dict(sidecars)
-        else:
-            _add(requests, sidecars)
-        _raise_to(starting, requests)
-    _raise_to(running, starting)
+    init_containers = spec.get("initContainers", ())
+    running = of_pod(
+        map(wanted_by, spec.get("containers", ())),
+        ((wanted_by(container), container.get("restartPolicy") == "Always") for container in init_containers),
+    )
     for name, amount in wanted_by(spec).items():
         if name in _POD_LEVEL or name.startswith(_POD_LEVEL_PREFIX):
             running[name] = amount
-    _add(running, _parsed(spec.get("overhead") or {}))
-    return running
+    return added(running, _parsed(spec.get("overhead") or {}))
 
 
 def of_container(container: Json) -> Amounts:
     """Requests of a container, as the API server has them: a limit is the request where there is none."""
     return _requests(container, limits_count=True)
-
-
-def added(first: Mapping[str, Quantity], second: Mapping[str, Quantity]) -> Amounts:
-    """The sum of both."""
-    result = dict(first)
-    _add(result, second)
-    return result
 
 
 def _requests(owner: Json, *, limits_count: bool) -> Amounts:
@@ -155,16 +133,5 @@ def _requests(owner: Json, *, limits_count: bool) -> Amounts:
     return _parsed({**(limits or {}), **(resources.get("requests") or {})})
 
 
-def _parsed(amounts: Json) -> Amounts:
-    return {name: quantity.parse(amount) for name, amount in amounts.items()}
-
-
-def _add(target: Amounts, more: Mapping[str, Quantity]) -> None:
-    for name, amount in more.items():
-        target[name] = target.get(name, quantity.ZERO) + amount
-
-
-def _raise_to(target: Amounts, floor: Mapping[str, Quantity]) -> None:
-    for name, amount in floor.items():
-        if name not in target or amount.nano > target[name].nano:
-            target[name] = amount
+def _parsed(given: Json) -> Amounts:
+    return {name: quantity.parse(amount) for name, amount in given.items()}

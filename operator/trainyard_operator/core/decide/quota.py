@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from trainyard_api import names, similar
+from trainyard_api.amounts import Amounts, added
 from trainyard_api.capacity import Pool, Queues
 from trainyard_api.errors import InvalidFieldError
 from trainyard_api.quantity import Quantity
@@ -60,12 +61,12 @@ def never(jobset: Json, queue: str, queues: Queues) -> Cause | None:
 
 
 def _too_much(
-    requests: Sequence[tuple[int, resources.Amounts]], pool: Pool, queues: Queues
+    requests: Sequence[tuple[int, Amounts]], pool: Pool, queues: Queues
 ) -> Iterator[tuple[str, str]]:
     """The request and the queue's maximum, for each resource that can never suffice."""
-    totals: resources.Amounts = {}
+    totals: Amounts = {}
     for count, amounts in requests:
-        totals = resources.added(totals, {name: amount.times(count) for name, amount in amounts.items()})
+        totals = added(totals, {name: amount.times(count) for name, amount in amounts.items()})
     for name, total in sorted(totals.items()):
         if total.nano <= 0:
             continue
@@ -92,13 +93,13 @@ def _nano(amount: Quantity) -> int:
     return amount.nano
 
 
-def _shown(name: str, total: Quantity, requests: Sequence[tuple[int, resources.Amounts]]) -> str:
+def _shown(name: str, total: Quantity, requests: Sequence[tuple[int, Amounts]]) -> str:
     """`cpu 128 (2 x 64)`."""
     parts = [f"{count} x {amounts[name]}" for count, amounts in requests if count and name in amounts]
     return f"{name} {total} ({' + '.join(parts)})"
 
 
-def _asked(spec: Json) -> list[tuple[int, resources.Amounts]]:
+def _asked(spec: Json) -> list[tuple[int, Amounts]]:
     """How many pods each ReplicatedJob has, and what each of them asks for, as Kueue counts it."""
     return [
         (

@@ -91,8 +91,8 @@ def _limits(parameters: Parameters) -> Iterator[tuple[str, str]]:
     yield (
         _all(map(_has_no_privileges, _TEMPLATES)),
         "spec.leaderWorkerTemplate: containers of a data cache get no privileges. In each securityContext, "
-        "remove privileged, allowPrivilegeEscalation, capabilities.add, procMount, Unconfined profiles, and "
-        "seLinuxOptions and sysctls outside of the baseline Pod Security Standard.",
+        "remove privileged, allowPrivilegeEscalation, capabilities.add, procMount, hostProcess, Unconfined "
+        "profiles, and seLinuxOptions and sysctls outside of the baseline Pod Security Standard.",
     )
     is_allowed = " || ".join(f"has(volume.{source})" for source in volume_sources.SOURCES)
     yield (
@@ -201,7 +201,7 @@ def _has_no_privileges(template: str) -> str:
 
 
 def _is_confined(owner: str) -> str:
-    """CEL: whether the masks and filters of the pod or container are those for containers."""
+    """CEL: whether the pod or container has the filters for containers, and is no process of the host."""
     security = f"{owner}.?securityContext"
     conditions = (
         f"{security}.?seccompProfile.?type.orValue('') != 'Unconfined'",
@@ -209,6 +209,7 @@ def _is_confined(owner: str) -> str:
         f"{security}.?seLinuxOptions.?type.orValue('') in {['', *privileges.SELINUX_TYPES]}",
         f"{security}.?seLinuxOptions.?user.orValue('') == ''",
         f"{security}.?seLinuxOptions.?role.orValue('') == ''",
+        f"!{security}.?windowsOptions.?hostProcess.orValue(false)",
     )
     return _all(conditions)
 

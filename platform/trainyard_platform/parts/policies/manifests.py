@@ -41,6 +41,7 @@ def _exempting_label() -> Manifest:
     group, resource, verb = names.EXEMPTING_RIGHT
     changed = (
         f"oldObject == null || !(oldObject{label}) || object.?spec != oldObject.?spec "
+        "|| object.metadata.?labels.orValue({}) != oldObject.metadata.?labels.orValue({}) "
         "|| object.metadata.?annotations.orValue({}) != oldObject.metadata.?annotations.orValue({})"
     )
     return policy(
