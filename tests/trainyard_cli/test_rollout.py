@@ -505,6 +505,19 @@ def test_pulumi_gets_the_kubeconfig_that_is_given(pulumi: Path, monkeypatch: pyt
     assert (pulumi / "pulumi.kubeconfig").read_text() == "/else\n/else\n/the/usual/one\n"
 
 
+def test_pulumi_gets_the_paths_of_kubeconfigs_whole_because_it_looks_for_them_from_another_folder(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/bob")
+    monkeypatch.setenv("KUBECONFIG", ":~/.kube/lab:prod.kubeconfig:/etc/kube")
+    here = Path.cwd()
+    answer(pulumi, *PREVIEW, end(preview=True), kubeconfig=None)
+    answer(pulumi, *PREVIEW, end(preview=True), kubeconfig="../prod.kubeconfig")
+    assert (pulumi / "pulumi.kubeconfig").read_text() == (
+        f"/home/bob/.kube/lab:{here}/prod.kubeconfig:/etc/kube\n{here}/../prod.kubeconfig\n"
+    )
+
+
 def test_a_preview_that_fails_ends_an_up(pulumi: Path) -> None:
     (pulumi / "pulumi").write_text('#!/bin/sh\n[ "$1" = stack ] || echo "$@" >> "$0.called"\nexit 255\n')
     assert answer(pulumi, update=UPDATE) == (255, "", LOOKING)
