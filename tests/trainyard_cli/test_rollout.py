@@ -33,6 +33,7 @@ from trainyard_delivery.drift.verdicts import Ref
 from trainyard_delivery.pulumi_state import Identity
 from trainyard_delivery.replacements import Move
 from trainyard_delivery.rollout.outcome import Outcome
+from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials
 from trainyard_platform.objects.annotations import KEPT
 from trainyard_platform.objects.declare import annotated
@@ -326,6 +327,45 @@ def test_the_controller_of_somebody_else_is_refused_unless_it_is_named(
     assert (code, err) == (1, f"{LOOKING}refused: the cluster already has it\n")
     assert answer(pulumi, *told, update=update, replace=["Namespace/kueue-system"])[0] == 0
     assert asked == [["prod", "Namespace/kueue-system"]]
+
+
+def test_whose_controllers_it_would_overwrite_is_seen_before_an_update_or_the_update_is_refused(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def forbidden(*_: Any) -> list[str]:
+        raise ApiError("you may not get it", code=403, reason="Forbidden")
+
+    async def look(*_: Any) -> existing.Existing:
+        return existing.Existing(frozenset(), {})
+
+    monkeypatch.setattr(existing, "look", look)
+    monkeypatch.setattr(foreign_controllers, "refusals", forbidden)
+    monkeypatch.setattr(connection, "load", lambda *_: Credentials("http://127.0.0.1:1", None))
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kueue-system"}}
+    events = [*PREVIEW, *change("c", "create", None, space, planning=True), end(preview=True)]
+    code, _, err = answer(pulumi, *events)
+    why = "403 Forbidden: you may not get it"
+    sentence = f"Could not see what the roll-out would overwrite: {why}\n"
+    assert (code, err) == (0, f"{LOOKING}{sentence}")
+    assert answer(pulumi, *events, update=UPDATE)[::2] == (
+        1,
+        f"{LOOKING}refused: could not see whether the cluster already has Namespace/kueue-system from "
+        f"somebody else: {why}. Run the same command again. To roll out without this check, run `up` with "
+        '--replace "Namespace/kueue-system"\n',
+    )
+    assert "up " not in (pulumi / "pulumi.called").read_text()
+    assert answer(pulumi, *events, update=UPDATE, replace=["Namespace/kueue-system"])[0] == 0
+
+
+def test_what_has_stayed_and_cannot_be_seen_does_not_refuse_an_update(pulumi: Path) -> None:
+    kept = change("c", "create", None, annotated(QUEUE, KEPT), planning=True)
+    events = [*PREVIEW, *kept, end(preview=True)]
+    code, _, err = answer(pulumi, *events, update=UPDATE)
+    assert (code, err.splitlines()[1]) == (
+        0,
+        "Could not see what the roll-out would overwrite: kubeconfig /no/such/file: No such file or "
+        "directory",
+    )
 
 
 def logging(pulumi: Path) -> None:
