@@ -141,7 +141,7 @@ def _read(name: str, path: Path) -> StackSettings:
 def _in_words(error: yaml.YAMLError, text: str, shown: str) -> DocumentError:
     """The error of the parser in C, or that of the one in Python, which is slower and says more."""
     try:
-        yaml.safe_load(text)
+        yaml.compose(text, yaml.SafeLoader)
     except yaml.YAMLError as clearer:
         error = clearer
     return DocumentError.of(error, text, shown)
