@@ -64,11 +64,11 @@ def touched(
 
     Args:
         names: The existing stacks.
-        changes: Paths from the top of the repository; of removed files too.
+        changes: Paths from the site; of removed files too. A submodule is one path.
         folders: By stack, the folder with its charts and manifests, if the repository has them.
     """
     changed = [Path(change).parts for change in changes]
-    if any(parts[0] in EVERY_STACK_DEPENDS_ON for parts in changed):
+    if any(parts[0] in EVERY_STACK_DEPENDS_ON or parts == ("stacks",) for parts in changed):
         return tuple(names)
     files = {parts[1] for parts in changed if parts[0] == "stacks" and len(parts) == 2}
     return tuple(
@@ -79,4 +79,5 @@ def touched(
 
 
 def _any_in(folder: tuple[str, ...], changed: Iterable[tuple[str, ...]]) -> bool:
-    return any(parts[: len(folder)] == folder for parts in changed)
+    """Whether one is in the folder, or is a submodule that the folder is in."""
+    return any(parts[: len(folder)] == folder[: len(parts)] for parts in changed)

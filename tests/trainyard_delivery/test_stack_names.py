@@ -30,6 +30,7 @@ BOTH = ("onprem", "prod")
         "a rule": (("policies/trainyard_policies/rules/gpu.py",), BOTH),
         "the shared words": (("api/trainyard_api/pools.py",), BOTH),
         "the project": (("Pulumi.yaml",), BOTH),
+        "the submodule with the stack files": (("stacks",), BOTH),
         "what it runs with": (("requirements/dev.txt",), BOTH),
         "what it is built as": (("pyproject.toml",), BOTH),
         "a folder that begins alike": (("platforms/a.py", "api.md"), ()),
@@ -45,10 +46,19 @@ def test_a_change_touches(changes: tuple[str, ...], touched: tuple[str, ...]) ->
 
 
 @pytest.mark.parametrize(
-    ("change", "touched"), [("charts/kueue/1/chart/Chart.yaml", ("prod",)), ("charts-of-others/a", ())]
+    ("folder", "change", "touched"),
+    [
+        ("charts", "charts/kueue/1/chart/Chart.yaml", ("prod",)),
+        ("charts", "charts-of-others/a", ()),
+        ("../charts", "../charts/kueue/1/chart/Chart.yaml", ("prod",)),
+        ("../charts", "../README.md", ()),
+        ("vendor/charts", "vendor", ("prod",)),
+    ],
 )
-def test_a_change_of_its_vendored_charts_touches_a_stack(change: str, touched: tuple[str, ...]) -> None:
-    assert stack_names.touched(BOTH, [change], {"prod": Path("charts")}) == touched
+def test_a_change_of_its_vendored_charts_or_of_their_submodule_touches_a_stack(
+    folder: str, change: str, touched: tuple[str, ...]
+) -> None:
+    assert stack_names.touched(BOTH, [change], {"prod": Path(folder)}) == touched
 
 
 def test_a_stack_is_a_file_with_a_name_that_pulumi_takes(tmp_path: Path) -> None:
@@ -166,3 +176,25 @@ def test_of_a_site_in_a_folder_of_a_repository_only_its_own_changes_count(
     assert answer(since="main") == (0, '["lab"]\n', "")
     written("runtimes/torch/mine.yaml")
     assert answer(since="main") == (0, '["lab", "prod"]\n', "")
+
+
+VENDORED = """
+config:
+  trainyard:platform:
+    operator: {image: "example.com/operator:1"}
+    artifacts: {source: folder, folder: ../charts}
+"""
+
+
+def test_the_charts_of_a_site_in_a_folder_may_be_elsewhere_in_its_repository(
+    clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written("site/Pulumi.yaml")
+    written("site/stacks/Pulumi.lab.yaml")
+    written("site/stacks/Pulumi.prod.yaml", VENDORED)
+    commit("a site")
+    git("branch", "--force", "main")
+    written("charts/kueue/Chart.yaml")
+    written("charts-of-others/Chart.yaml")
+    monkeypatch.chdir("site")
+    assert answer(since="main") == (0, '["prod"]\n', "")

@@ -41,7 +41,7 @@ def read(stack: str) -> Basis:
     # A clone has the packages too, which a wheel has installed.
     folders = [site.runtimes, site.policies, _program(site.root), *site.root.glob("*/trainyard_*")]
     if (charts := stackfile.vendored(stack, file)) is not None:
-        folders.append(site.root / charts)
+        folders.append((site.root / charts).resolve())
     files = {path for folder in folders for path in _sources(folder)} | {*site.catalog}
     digests = {places.shown(path): _digest(path.read_bytes()) for path in files}
     return Basis({**digests, places.shown(file): _digest(_config(file))}, resources)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tarfile
 import tempfile
@@ -70,14 +71,13 @@ def changes(since: str) -> tuple[str, ...]:
 
 
 def changes_of_site(since: str) -> tuple[str, ...]:
-    """As `changes`, but in the site of the current folder alone, as paths from there; outside of one all."""
+    """As `changes`, but as paths from the site of the current folder, if it is in one."""
     names = changes(since)
     try:
-        inside = places.site().root.relative_to(root()).parts
+        inside = places.site().root.relative_to(root())
     except (NoSiteError, ValueError):
         return names
-    parts = (Path(name).parts for name in names)
-    return tuple(str(Path(*own[len(inside) :])) for own in parts if own[: len(inside)] == inside)
+    return tuple(os.path.relpath(name, inside) for name in names)
 
 
 def at_revision(revision: str, paths: Sequence[Path], target: Path) -> list[Path]:
