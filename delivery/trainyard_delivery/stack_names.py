@@ -21,6 +21,9 @@ EVERY_STACK_DEPENDS_ON: Final = frozenset(
 
 SANDBOX: Final = "sandbox"
 """The stack that is for trying things out on one machine, and is delivered nowhere."""
+LINKED: Final = (
+    "must not be a symbolic link, because a change of its target would affect no stack; copy the target here"
+)
 _SUFFIXES: Final = ("-preview", "-drift")
 """How the other environments of a stack in a pipeline end; the first has the stack's name."""
 # As in Pulumi; so a name is safe in a shell, in JSON and as a file name.
@@ -30,10 +33,15 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 def stacks(folder: Path) -> tuple[str, ...]:
     """The stacks with a file in a folder, sorted.
 
-    Raises `PlatformError` for a name that Pulumi refuses, and for that of an environment of another stack.
+    Raises `PlatformError` for a symbolic link, for a name that Pulumi refuses, and for that of an environment
+    of another stack.
     """
     names = []
-    for path in sorted(folder.glob("Pulumi.*.yaml")):
+    files = sorted(folder.glob("Pulumi.*.yaml"))
+    for path in (folder, *files):
+        if path.is_symlink():
+            raise PlatformError(f"{path}: {LINKED}")
+    for path in files:
         name = path.name.removeprefix("Pulumi.").removesuffix(".yaml")
         if not is_name(name):
             raise PlatformError(

@@ -74,6 +74,23 @@ def test_a_name_that_pulumi_refuses_is_refused_with_its_file(tmp_path: Path, nam
         stack_names.stacks(tmp_path)
 
 
+def test_a_stack_file_or_its_folder_that_is_a_link_is_refused_because_a_change_of_its_target_touches_no_stack(
+    tmp_path: Path,
+) -> None:
+    files, folder = tmp_path / "files", tmp_path / "stacks"
+    files.mkdir()
+    (files / "Pulumi.prod.yaml").touch()
+    (files / "Pulumi.dr.yaml").symlink_to("Pulumi.prod.yaml")
+    folder.symlink_to(files)
+    for place, link in ((files, files / "Pulumi.dr.yaml"), (folder, folder)):
+        with pytest.raises(PlatformError) as caught:
+            stack_names.stacks(place)
+        assert str(caught.value) == (
+            f"{link}: must not be a symbolic link, because a change of its target would affect no stack; "
+            "copy the target here"
+        )
+
+
 @pytest.mark.parametrize("name", ["prod-preview", "prod-drift"])
 def test_a_name_that_is_an_environment_of_another_stack_is_refused(tmp_path: Path, name: str) -> None:
     file = tmp_path / f"Pulumi.{name}.yaml"
