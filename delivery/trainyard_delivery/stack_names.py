@@ -49,9 +49,16 @@ def stacks(folder: Path) -> tuple[str, ...]:
                 "at most 100; rename the file"
             )
         names.append(name)
+    # GitHub ignores the case of an environment's name.
+    spelt = {name.casefold(): name for name in reversed(names)}
     for name in names:
-        for other in (name.removesuffix(suffix) for suffix in _SUFFIXES if name.endswith(suffix)):
-            if other in names:
+        folded = name.casefold()
+        environments = (
+            folded,
+            *(folded.removesuffix(suffix) for suffix in _SUFFIXES if folded.endswith(suffix)),
+        )
+        for other in (spelt.get(environment, name) for environment in environments):
+            if other != name:
                 raise PlatformError(
                     f"{folder / f'Pulumi.{name}.yaml'}: {name} is also the name of an environment of the "
                     f"stack {other} in a pipeline, which would give one stack the credentials of the other; "

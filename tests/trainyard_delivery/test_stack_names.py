@@ -91,16 +91,16 @@ def test_a_stack_file_or_its_folder_that_is_a_link_is_refused_because_a_change_o
         )
 
 
-@pytest.mark.parametrize("name", ["prod-preview", "prod-drift"])
+@pytest.mark.parametrize("name", ["prod-preview", "prod-drift", "prod-Preview", "PROD-drift", "pRod"])
 def test_a_name_that_is_an_environment_of_another_stack_is_refused(tmp_path: Path, name: str) -> None:
     file = tmp_path / f"Pulumi.{name}.yaml"
     file.touch()
     assert stack_names.stacks(tmp_path) == (name,)
-    (tmp_path / "Pulumi.prod.yaml").touch()
+    (tmp_path / "Pulumi.Prod.yaml").touch()
     with pytest.raises(PlatformError) as caught:
         stack_names.stacks(tmp_path)
     assert str(caught.value) == (
-        f"{file}: {name} is also the name of an environment of the stack prod in a pipeline, which would "
+        f"{file}: {name} is also the name of an environment of the stack Prod in a pipeline, which would "
         "give one stack the credentials of the other; rename the stack (pulumi stack rename) and its file"
     )
 
