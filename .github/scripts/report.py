@@ -25,7 +25,12 @@ from pathlib import Path
 from typing import Any
 
 MOST_CHARACTERS = 60_000
-"""Of all that Pulumi said; GitHub takes 65,536 in a body."""
+"""Of the results of all stacks together; GitHub takes 65,536 in a body."""
+_LEFT_OUT = "(the beginning is left out; see the run)\n"
+_MOST_BACKTICKS = 9
+"""In a row, in what a command has printed: its block begins and ends with one more."""
+_OF_PERMISSIONS = (401, 403, 404)
+"""The statuses with which GitHub refuses who asks, not what is asked."""
 AUTHOR = "github-actions[bot]"
 _PAGE = 100
 _TIMEOUT_SECONDS = 30
@@ -152,7 +157,8 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         print(f"report.py: the variable {error.args[0]} is missing", file=sys.stderr)
         return 2
     except urllib.error.HTTPError as error:
-        print(f"report.py: {error} ({error.url}); see the permissions of this job", file=sys.stderr)
+        hint = "; see the permissions of this job" if error.code in _OF_PERMISSIONS else ""
+        print(f"report.py: {error} ({error.url}){hint}", file=sys.stderr)
         return 2
     except (ValueError, OSError) as error:
         print(f"report.py: {error}", file=sys.stderr)
@@ -168,12 +174,20 @@ def _run(environment: Mapping[str, str]) -> str:
 def _part(result: Result, share: int) -> str:
     if result.code is None:
         return f"**{result.stack}**: not asked, its job ended before; see the run."
-    output = result.output.strip("\n")
-    if len(output) > share:
-        # The end has the rows of drift and the counts.
-        output = f"(the beginning is left out; see the run)\n{output[-share:]}"
     outcome = "no drift" if result.code == 0 else "drift, or the check failed"
-    return f"<details><summary><b>{result.stack}</b>: {outcome}</summary>\n\n{_block(output)}\n\n</details>"
+    output = re.sub(f"`{{{_MOST_BACKTICKS},}}", "`" * _MOST_BACKTICKS, result.output.strip("\n"))
+    part = _folded(result.stack, outcome, output)
+    if len(part) <= share:
+        return part
+    room = share - (len(part) - len(output)) - len(_LEFT_OUT)
+    if room <= 0:
+        return f"**{result.stack}**: {outcome}; see the run."
+    # The end has the rows of drift and the counts.
+    return _folded(result.stack, outcome, f"{_LEFT_OUT}{output[-room:]}")
+
+
+def _folded(stack: str, outcome: str, output: str) -> str:
+    return f"<details><summary><b>{stack}</b>: {outcome}</summary>\n\n{_block(output)}\n\n</details>"
 
 
 def _block(text: str) -> str:

@@ -38,6 +38,7 @@ _TOO_DEEP: Final = f"nested deeper than {MAX_DEPTH} levels"
 _VALUE: Final = 32
 """Additional characters per value: for its key, and the indentation of both."""
 _NO_OBJECT: Final = "a document must be an object"
+_NO_OBJECT_HERE: Final = "an object should be here"
 _NO_OBJECT_ITEM: Final = "an item of a List must be an object"
 _SHORT: Final = 16 * 2**10
 """Characters of a text whose nodes are kept; they take about 30 bytes for each."""
@@ -72,6 +73,8 @@ _WORDS: Final = tuple(
             "no entry can begin inside a value: quote it, or correct the indentation",
         ),
         (r"could not find expected ':'", "an entry must be 'key: value'"),
+        (r"expected a scalar node", "a text or a number should be here"),
+        (r"expected a sequence node", "a list should be here"),
         (r"could not determine a constructor for the tag", "YAML tags are not allowed"),
         (r"found undefined alias", "no anchor of this name is above this alias"),
     )
@@ -295,7 +298,11 @@ def _merged(entries: Sequence[tuple[yaml.Node, yaml.Node]]) -> Iterator[tuple[ya
         for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
             if not isinstance(source, yaml.MappingNode):
                 raise yaml.composer.ComposerError(None, None, _NO_OBJECT_TO_MERGE, source.start_mark)
-            added = [(key, item) for key, item in source.value if key.value not in taken]
+            added = [
+                (key, item)
+                for key, item in source.value
+                if not (isinstance(key, yaml.ScalarNode) and key.value in taken)
+            ]
             taken |= {key.value for key, _ in added if isinstance(key, yaml.ScalarNode)}
             yield from added
 
@@ -355,6 +362,8 @@ class _Loader(yaml.SafeLoader):
         return type(node)(node.tag, value, node.start_mark, node.end_mark)
 
     def construct_object_of_texts(self, node: yaml.Node) -> dict[str, Any]:
+        if not isinstance(node, yaml.MappingNode):
+            raise yaml.constructor.ConstructorError(None, None, _NO_OBJECT_HERE, node.start_mark)
         result: dict[str, Any] = {}
         for key_node, value_node in node.value:
             key = _key(self.construct_object(key_node, deep=True), key_node)
@@ -365,8 +374,8 @@ class _Loader(yaml.SafeLoader):
             result[key] = self.construct_object(value_node, deep=True)
         return result
 
-    def construct_whole_number(self, node: yaml.Node) -> int:
-        digits = node.value.replace("_", "")
+    def construct_whole_number(self, node: yaml.ScalarNode) -> int:
+        digits = self.construct_scalar(node).replace("_", "")
         unsigned = digits.lstrip("+-")
         if _OCTAL.fullmatch(unsigned):
             digits = digits.replace(unsigned, "0o" + unsigned)
@@ -379,22 +388,23 @@ class _Loader(yaml.SafeLoader):
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
         return number
 
-    def construct_number(self, node: yaml.Node) -> float:
+    def construct_number(self, node: yaml.ScalarNode) -> float:
+        text = self.construct_scalar(node)
         try:
-            number = float(node.value)
+            number = float(text)
         except ValueError:
             number = math.inf
         if not math.isfinite(number):
             raise yaml.constructor.ConstructorError(
-                None, None, f"{node.value} is not a JSON number", node.start_mark
+                None, None, f"{text} is not a JSON number", node.start_mark
             )
         return number
 
-    def construct_text(self, node: yaml.Node) -> str:
-        return str(node.value)
+    def construct_text(self, node: yaml.ScalarNode) -> str:
+        return self.construct_scalar(node)
 
-    def construct_truth(self, node: yaml.Node) -> bool:
-        return node.value.lower() in ("y", "yes", "true", "on")
+    def construct_truth(self, node: yaml.ScalarNode) -> bool:
+        return self.construct_scalar(node).lower() in ("y", "yes", "true", "on")
 
 
 _Loader.add_constructor("tag:yaml.org,2002:map", _Loader.construct_object_of_texts)
@@ -402,6 +412,8 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_whole_number)
 _Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_number)
 _Loader.add_constructor("tag:yaml.org,2002:bool", _Loader.construct_truth)
 _Loader.add_constructor(_MERGE, _Loader.construct_text)
+for _kind in ("binary", "omap", "pairs", "set", "timestamp"):  # JSON has none of them
+    del _Loader.yaml_constructors[f"tag:yaml.org,2002:{_kind}"]
 
 
 class _QuickLoader(_Loader):

@@ -13,7 +13,16 @@ import yaml
 
 
 class Loader(yaml.CSafeLoader):
-    """PyYAML's loader in C, but for booleans."""
+    """PyYAML's loader in C, but for booleans, and with the place of a value that it cannot construct."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """The value of a node; raises `yaml.YAMLError` with its place if it has none."""
+        try:
+            return super().construct_object(node, deep)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            # PyYAML's own, for a date, a number or a boolean that is none.
+            problem = f"not a valid {node.tag.rpartition(':')[2]}: quote it if it is a text"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
 
 
 _BOOL: Final = "tag:yaml.org,2002:bool"

@@ -8,7 +8,7 @@ else's Kueue, or the whole platform of another stack, and a removal of the stack
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from trainyard_api import names
@@ -68,6 +68,16 @@ def refusals(owned_by: Mapping[Ref, str]) -> Iterator[str]:
             + (f"If the cluster is to keep it, set {instead} in the stack file. " if instead else "")
             + f'To take it over, run `up` with --replace "{" ".join(keys)}"'
         )
+
+
+def unseen(refs: Collection[Ref], why: str) -> str:
+    """The sentence that refuses to create these where nobody can see whether somebody else has them."""
+    keys = sorted(ref.key for ref in refs)
+    return (
+        f"refused: could not see whether the cluster already has {' and '.join(keys)} from somebody else: "
+        f"{why}. Run the same command again. To roll out without this check, run `up` with "
+        f'--replace "{" ".join(keys)}"'
+    )
 
 
 def _namespace(ref: Ref) -> str:

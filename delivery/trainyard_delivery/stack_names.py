@@ -21,6 +21,9 @@ EVERY_STACK_DEPENDS_ON: Final = frozenset(
 
 SANDBOX: Final = "sandbox"
 """The stack that is for trying things out on one machine, and is delivered nowhere."""
+LINKED: Final = (
+    "must not be a symbolic link, because a change of its target would affect no stack; copy the target here"
+)
 _SUFFIXES: Final = ("-preview", "-drift")
 """How the other environments of a stack in a pipeline end; the first has the stack's name."""
 # As in Pulumi; so a name is safe in a shell, in JSON and as a file name.
@@ -30,10 +33,15 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 def stacks(folder: Path) -> tuple[str, ...]:
     """The stacks with a file in a folder, sorted.
 
-    Raises `PlatformError` for a name that Pulumi refuses, and for that of an environment of another stack.
+    Raises `PlatformError` for a symbolic link, for a name that Pulumi refuses, and for that of an environment
+    of another stack.
     """
     names = []
-    for path in sorted(folder.glob("Pulumi.*.yaml")):
+    files = sorted(folder.glob("Pulumi.*.yaml"))
+    for path in (folder, *files):
+        if path.is_symlink():
+            raise PlatformError(f"{path}: {LINKED}")
+    for path in files:
         name = path.name.removeprefix("Pulumi.").removesuffix(".yaml")
         if not is_name(name):
             raise PlatformError(
@@ -41,9 +49,16 @@ def stacks(folder: Path) -> tuple[str, ...]:
                 "at most 100; rename the file"
             )
         names.append(name)
+    # GitHub ignores the case of an environment's name.
+    spelt = {name.casefold(): name for name in reversed(names)}
     for name in names:
-        for other in (name.removesuffix(suffix) for suffix in _SUFFIXES if name.endswith(suffix)):
-            if other in names:
+        folded = name.casefold()
+        environments = (
+            folded,
+            *(folded.removesuffix(suffix) for suffix in _SUFFIXES if folded.endswith(suffix)),
+        )
+        for other in (spelt.get(environment, name) for environment in environments):
+            if other != name:
                 raise PlatformError(
                     f"{folder / f'Pulumi.{name}.yaml'}: {name} is also the name of an environment of the "
                     f"stack {other} in a pipeline, which would give one stack the credentials of the other; "
@@ -64,11 +79,11 @@ def touched(
 
     Args:
         names: The existing stacks.
-        changes: Paths from the top of the repository; of removed files too.
+        changes: Paths from the site; of removed files too. A submodule is one path.
         folders: By stack, the folder with its charts and manifests, if the repository has them.
     """
     changed = [Path(change).parts for change in changes]
-    if any(parts[0] in EVERY_STACK_DEPENDS_ON for parts in changed):
+    if any(parts[0] in EVERY_STACK_DEPENDS_ON or parts == ("stacks",) for parts in changed):
         return tuple(names)
     files = {parts[1] for parts in changed if parts[0] == "stacks" and len(parts) == 2}
     return tuple(
@@ -79,4 +94,5 @@ def touched(
 
 
 def _any_in(folder: tuple[str, ...], changed: Iterable[tuple[str, ...]]) -> bool:
-    return any(parts[: len(folder)] == folder for parts in changed)
+    """Whether one is in the folder, or is a submodule that the folder is in."""
+    return any(parts[: len(folder)] == folder[: len(parts)] for parts in changed)

@@ -397,7 +397,7 @@ def _document(path: Path) -> Mapping[str, Any]:
         document = yaml.safe_load(path.read_text())
     except OSError as error:
         raise CredentialsError(f"kubeconfig {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, AttributeError, LookupError, ValueError) as error:  # as PyYAML does for a date
         raise CredentialsError(f"kubeconfig {path}: not YAML: {' '.join(str(error).split())}") from error
     if document is None:  # empty, as kubectl config unset leaves it, or a tool that has not filled it yet
         return {}

@@ -27,7 +27,8 @@ class Hub(ThreadingHTTPServer):
         self.comments: list[dict[str, Any]] = []
         self.issues: list[dict[str, Any]] = []
         self.writes: list[str] = []
-        self.refuses = False
+        self.refuses: int | None = None
+        """The status of every POST."""
 
     def report(self, *arguments: str, stacks: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
         variables = {
@@ -58,8 +59,8 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(200, found[(page - 1) * size : page * size])
 
     def do_POST(self) -> None:
-        if self.server.refuses:
-            self.send_error(403)
+        if self.server.refuses is not None:
+            self.send_error(self.server.refuses)
             return
         kept = self.server.comments if self.path.endswith("/comments") else self.server.issues
         number = len(kept) + 1
@@ -182,6 +183,21 @@ def test_what_is_said_of_drift_can_neither_leave_its_block_nor_outgrow_an_issue(
     assert text.endswith(f"{RUN}\n")
 
 
+@pytest.mark.parametrize("number", [36, 200, 600])
+def test_the_drift_of_many_stacks_does_not_outgrow_an_issue(hub: Hub, tmp_path: Path, number: int) -> None:
+    stacks = [f"prod-{at}" for at in range(number)]
+    for stack in stacks:
+        (tmp_path / f"{stack}.exit").write_text("1\n")
+        (tmp_path / f"{stack}.txt").write_text("~ ConfigMap one\n" * 500 + "`" * 5_000)
+    answer = hub.report("drift", str(tmp_path), stacks=stacks)
+    assert answer.returncode == 0, answer.stderr
+    text = hub.issues[0]["body"]
+    assert len(text) < 65_536
+    assert all(re.search(rf"\b{stack}\b", text) for stack in stacks)
+    assert ("(the beginning is left out; see the run)" in text) == (number < 600)
+    assert text.endswith(f"{RUN}\n")
+
+
 def test_drift_is_one_issue_that_is_edited_and_closed_when_it_is_gone(hub: Hub, tmp_path: Path) -> None:
     for said, code in (("~ 1 to update", 2), ("~ 2 to update", 2), ("3 unchanged", 0), ("3 unchanged", 0)):
         answer = hub.report("drift", kept(tmp_path, "prod", said, code), stacks=["prod"])
@@ -204,7 +220,11 @@ def test_a_stack_that_was_not_asked_is_no_stack_without_drift(hub: Hub, tmp_path
 def test_what_cannot_be_done_is_said_without_a_traceback(hub: Hub, tmp_path: Path) -> None:
     usage = "report.py: usage: report.py comment FILE PULL_REQUEST | report.py drift FOLDER\n"
     assert hub.report("comment").stderr == usage
-    hub.refuses = True
+    hub.refuses = 422
+    answer = hub.report("drift", str(tmp_path), stacks=["prod"])
+    assert answer.stderr.startswith("report.py: HTTP Error 422: ")
+    assert answer.stderr.endswith(f"(http://127.0.0.1:{hub.server_port}/repos/acme/platform/issues)\n")
+    hub.refuses = 403
     assert hub.report("drift", str(tmp_path), stacks=["prod"]).stderr == (
         "report.py: HTTP Error 403: Forbidden "
         f"(http://127.0.0.1:{hub.server_port}/repos/acme/platform/issues); "

@@ -319,6 +319,22 @@ def test_a_cluster_that_has_become_another_one_since_the_question_is_not_destroy
     assert called(pulumi) == [PREVIEW]
 
 
+def test_what_somebody_has_rolled_out_since_the_preview_is_not_deleted(pulumi: Path) -> None:
+    added = {"type": "kubernetes:x:Namespace", "urn": "tenant", "custom": True}
+    later = {"deployment": {"resources": [*STATE["deployment"]["resources"], added]}}
+    (pulumi / "later").write_text(json.dumps(later))
+    script = pulumi / "pulumi"
+    meanwhile = f'[ "$2" != --preview-only ] || cp {pulumi / "later"} {pulumi / "pulumi.stack"}\n'
+    script.write_text(script.read_text().replace('cat "$0.$2"\n', f'{meanwhile}cat "$0.$2"\n'))
+    assert answer(pulumi, yes=True) == (
+        2,
+        BEFORE,
+        f"{READING}refused: Pulumi's state of prod has changed since the preview, by a roll-out of somebody "
+        "else. Run the same command again, which makes a new preview\n",
+    )
+    assert called(pulumi) == [PREVIEW]
+
+
 def test_where_the_cluster_cannot_be_seen_it_says_so_and_goes_on(
     pulumi: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from aiohttp import web
 from tests.support import fake_api
 from tests.support.answers import answered
 from tests.support.fake_api import FakeApi, run, status
-from trainyard_cli.cluster import drift_judge, moves
+from trainyard_cli.cluster import drift_judge, drift_unmanaged, moves
 from trainyard_cli.cluster.drift_unmanaged import Beside
 from trainyard_cli.commands import drift as command
 from trainyard_cli.files import rendering
@@ -25,6 +25,7 @@ from trainyard_delivery.drift.unmanaged import RBAC, Unmanaged
 from trainyard_delivery.drift.verdicts import Ref, State, Verdict, exit_code
 from trainyard_delivery.pulumi_state import Identity
 from trainyard_platform.errors import PlatformError
+from trainyard_platform.stack.drift import Drift
 
 MAPS = "/api/v1/namespaces/team-a/configmaps"
 PATH = f"{MAPS}/one"
@@ -459,6 +460,26 @@ def test_what_git_does_not_have_is_listed_and_told(ask: Answer, binds: FakeApi) 
             }
         ],
     )
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_a_policy_that_changes_objects_is_listed_in_the_version_that_the_cluster_has(
+    monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    group = f"admissionregistration.k8s.io/{version}"
+    plural, kind = "mutatingadmissionpolicies", "MutatingAdmissionPolicy"
+    monkeypatch.setitem(fake_api.SERVED, group, {plural: kind})
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
+    api = FakeApi()
+    api.put(f"/apis/{group}/{plural}/mesh", {"spec": {"matchConstraints": {"resourceRules": [rule]}}})
+    git = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}]
+
+    async def test() -> Beside:
+        async with api.client() as client:
+            return await drift_unmanaged.look(client, git, Drift())
+
+    mesh = Unmanaged(Ref(group, kind, "", "mesh"), "may change objects in team-a")
+    assert run(test) == Beside([mesh], {})
 
 
 def test_what_may_not_be_listed_is_told_and_is_not_called_fine(ask: Answer, binds: FakeApi) -> None:

@@ -1,5 +1,6 @@
 """`trainyard lint`: what it reads, what it says, where, and the exit codes."""
 
+import errno
 import json
 import os
 import subprocess
@@ -330,6 +331,29 @@ def test_fix_keeps_the_ends_of_lines(here: Path):
     assert path.read_bytes() == (
         PRIVILEGED.replace("privileged: true", "privileged: false").replace("\n", "\r\n").encode()
     )
+
+
+def test_fix_keeps_the_rights_of_the_file_and_a_link_to_it(here: Path):
+    path = written(PRIVILEGED)
+    path.chmod(0o640)
+    Path("link.yaml").symlink_to(path)
+    assert answer(Path("link.yaml"), fix=True)[0] == 0
+    assert Path("link.yaml").readlink() == path
+    assert path.read_text() == PRIVILEGED.replace("privileged: true", "privileged: false")
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_fix_on_a_full_disk_leaves_the_file_as_it_was(here: Path, monkeypatch: pytest.MonkeyPatch):
+    path = written(PRIVILEGED)
+
+    def full(file: Path, *_: Any, **__: Any) -> int:
+        file.open("w").close()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    code, _, err = answer(path, fix=True)
+    assert "runtime.yaml: cannot be written: No space left on device" in err
+    assert (code, path.read_text(), list(here.iterdir())) == (2, PRIVILEGED, [here / path])
 
 
 def test_fix_leaves_what_is_excepted(here: Path):

@@ -33,6 +33,7 @@ from trainyard_delivery.drift.verdicts import Ref
 from trainyard_delivery.pulumi_state import Identity
 from trainyard_delivery.replacements import Move
 from trainyard_delivery.rollout.outcome import Outcome
+from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials
 from trainyard_platform.objects.annotations import KEPT
 from trainyard_platform.objects.declare import annotated
@@ -328,6 +329,45 @@ def test_the_controller_of_somebody_else_is_refused_unless_it_is_named(
     assert asked == [["prod", "Namespace/kueue-system"]]
 
 
+def test_whose_controllers_it_would_overwrite_is_seen_before_an_update_or_the_update_is_refused(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def forbidden(*_: Any) -> list[str]:
+        raise ApiError("you may not get it", code=403, reason="Forbidden")
+
+    async def look(*_: Any) -> existing.Existing:
+        return existing.Existing(frozenset(), {})
+
+    monkeypatch.setattr(existing, "look", look)
+    monkeypatch.setattr(foreign_controllers, "refusals", forbidden)
+    monkeypatch.setattr(connection, "load", lambda *_: Credentials("http://127.0.0.1:1", None))
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kueue-system"}}
+    events = [*PREVIEW, *change("c", "create", None, space, planning=True), end(preview=True)]
+    code, _, err = answer(pulumi, *events)
+    why = "403 Forbidden: you may not get it"
+    sentence = f"Could not see what the roll-out would overwrite: {why}\n"
+    assert (code, err) == (0, f"{LOOKING}{sentence}")
+    assert answer(pulumi, *events, update=UPDATE)[::2] == (
+        1,
+        f"{LOOKING}refused: could not see whether the cluster already has Namespace/kueue-system from "
+        f"somebody else: {why}. Run the same command again. To roll out without this check, run `up` with "
+        '--replace "Namespace/kueue-system"\n',
+    )
+    assert "up " not in (pulumi / "pulumi.called").read_text()
+    assert answer(pulumi, *events, update=UPDATE, replace=["Namespace/kueue-system"])[0] == 0
+
+
+def test_what_has_stayed_and_cannot_be_seen_does_not_refuse_an_update(pulumi: Path) -> None:
+    kept = change("c", "create", None, annotated(QUEUE, KEPT), planning=True)
+    events = [*PREVIEW, *kept, end(preview=True)]
+    code, _, err = answer(pulumi, *events, update=UPDATE)
+    assert (code, err.splitlines()[1]) == (
+        0,
+        "Could not see what the roll-out would overwrite: kubeconfig /no/such/file: No such file or "
+        "directory",
+    )
+
+
 def logging(pulumi: Path) -> None:
     """Have its `pulumi` write its events also where `--event-log` says."""
     script = pulumi / "pulumi"
@@ -503,6 +543,19 @@ def test_pulumi_gets_the_kubeconfig_that_is_given(pulumi: Path, monkeypatch: pyt
     answer(pulumi, *PREVIEW, end(preview=True), update=UPDATE, kubeconfig="/else")
     answer(pulumi, *PREVIEW, end(preview=True), kubeconfig=None)
     assert (pulumi / "pulumi.kubeconfig").read_text() == "/else\n/else\n/the/usual/one\n"
+
+
+def test_pulumi_gets_the_paths_of_kubeconfigs_whole_because_it_looks_for_them_from_another_folder(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/bob")
+    monkeypatch.setenv("KUBECONFIG", ":~/.kube/lab:prod.kubeconfig:/etc/kube")
+    here = Path.cwd()
+    answer(pulumi, *PREVIEW, end(preview=True), kubeconfig=None)
+    answer(pulumi, *PREVIEW, end(preview=True), kubeconfig="../prod.kubeconfig")
+    assert (pulumi / "pulumi.kubeconfig").read_text() == (
+        f"/home/bob/.kube/lab:{here}/prod.kubeconfig:/etc/kube\n{here}/../prod.kubeconfig\n"
+    )
 
 
 def test_a_preview_that_fails_ends_an_up(pulumi: Path) -> None:

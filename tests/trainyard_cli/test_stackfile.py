@@ -221,6 +221,17 @@ def test_what_is_no_yaml_is_said_with_line_and_column(tmp_path: Path) -> None:
     assert answer(tmp_path, "") == [f"{FILE}:1: there is no key config with trainyard:platform in it"]
 
 
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [("2026-11-31", "timestamp"), ("0x_", "int"), ('!!int ""', "int"), ("!!bool maybe", "bool")],
+)
+def test_a_date_or_a_number_that_is_none_is_said_with_its_place(
+    tmp_path: Path, value: str, kind: str
+) -> None:
+    sentence = f"{FILE}:1:13: not a valid {kind}: quote it if it is a text"
+    assert answer(tmp_path, f"config: {{a: {value}}}") == [sentence]
+
+
 def test_a_key_that_is_there_twice_is_named_with_both_lines(tmp_path: Path) -> None:
     [said] = answer(tmp_path, RIGHT + "    kueue: {enabled: false}\n")
     line = RIGHT.splitlines().index("    kueue:") + 1

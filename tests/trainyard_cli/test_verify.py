@@ -377,6 +377,18 @@ def test_a_runtime_that_two_files_have_is_refused_in_both(clone: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("linked", [DISTRIBUTED, "runtimes/torch", "runtimes"])
+def test_a_runtime_that_is_a_link_or_in_a_folder_that_is_one_is_refused(clone: Path, linked: str) -> None:
+    Path("shared").mkdir()
+    Path(linked).rename("shared/moved")
+    Path(linked).symlink_to(Path("shared/moved").resolve())
+    refusal = (
+        f"{DISTRIBUTED}:1: must not be a symbolic link, because a change of its target would affect no "
+        "stack; copy the target here"
+    )
+    assert refusal in refused(clone)
+
+
 def test_a_file_with_two_runtimes_is_refused(clone: Path) -> None:
     path = Path(DISTRIBUTED)
     path.write_text(f"{path.read_text()}---\nkind: Other\n")

@@ -30,6 +30,7 @@ BOTH = ("onprem", "prod")
         "a rule": (("policies/trainyard_policies/rules/gpu.py",), BOTH),
         "the shared words": (("api/trainyard_api/pools.py",), BOTH),
         "the project": (("Pulumi.yaml",), BOTH),
+        "the submodule with the stack files": (("stacks",), BOTH),
         "what it runs with": (("requirements/dev.txt",), BOTH),
         "what it is built as": (("pyproject.toml",), BOTH),
         "a folder that begins alike": (("platforms/a.py", "api.md"), ()),
@@ -45,10 +46,19 @@ def test_a_change_touches(changes: tuple[str, ...], touched: tuple[str, ...]) ->
 
 
 @pytest.mark.parametrize(
-    ("change", "touched"), [("charts/kueue/1/chart/Chart.yaml", ("prod",)), ("charts-of-others/a", ())]
+    ("folder", "change", "touched"),
+    [
+        ("charts", "charts/kueue/1/chart/Chart.yaml", ("prod",)),
+        ("charts", "charts-of-others/a", ()),
+        ("../charts", "../charts/kueue/1/chart/Chart.yaml", ("prod",)),
+        ("../charts", "../README.md", ()),
+        ("vendor/charts", "vendor", ("prod",)),
+    ],
 )
-def test_a_change_of_its_vendored_charts_touches_a_stack(change: str, touched: tuple[str, ...]) -> None:
-    assert stack_names.touched(BOTH, [change], {"prod": Path("charts")}) == touched
+def test_a_change_of_its_vendored_charts_or_of_their_submodule_touches_a_stack(
+    folder: str, change: str, touched: tuple[str, ...]
+) -> None:
+    assert stack_names.touched(BOTH, [change], {"prod": Path(folder)}) == touched
 
 
 def test_a_stack_is_a_file_with_a_name_that_pulumi_takes(tmp_path: Path) -> None:
@@ -64,16 +74,33 @@ def test_a_name_that_pulumi_refuses_is_refused_with_its_file(tmp_path: Path, nam
         stack_names.stacks(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["prod-preview", "prod-drift"])
+def test_a_stack_file_or_its_folder_that_is_a_link_is_refused_because_a_change_of_its_target_touches_no_stack(
+    tmp_path: Path,
+) -> None:
+    files, folder = tmp_path / "files", tmp_path / "stacks"
+    files.mkdir()
+    (files / "Pulumi.prod.yaml").touch()
+    (files / "Pulumi.dr.yaml").symlink_to("Pulumi.prod.yaml")
+    folder.symlink_to(files)
+    for place, link in ((files, files / "Pulumi.dr.yaml"), (folder, folder)):
+        with pytest.raises(PlatformError) as caught:
+            stack_names.stacks(place)
+        assert str(caught.value) == (
+            f"{link}: must not be a symbolic link, because a change of its target would affect no stack; "
+            "copy the target here"
+        )
+
+
+@pytest.mark.parametrize("name", ["prod-preview", "prod-drift", "prod-Preview", "PROD-drift", "pRod"])
 def test_a_name_that_is_an_environment_of_another_stack_is_refused(tmp_path: Path, name: str) -> None:
     file = tmp_path / f"Pulumi.{name}.yaml"
     file.touch()
     assert stack_names.stacks(tmp_path) == (name,)
-    (tmp_path / "Pulumi.prod.yaml").touch()
+    (tmp_path / "Pulumi.Prod.yaml").touch()
     with pytest.raises(PlatformError) as caught:
         stack_names.stacks(tmp_path)
     assert str(caught.value) == (
-        f"{file}: {name} is also the name of an environment of the stack prod in a pipeline, which would "
+        f"{file}: {name} is also the name of an environment of the stack Prod in a pipeline, which would "
         "give one stack the credentials of the other; rename the stack (pulumi stack rename) and its file"
     )
 
@@ -166,3 +193,25 @@ def test_of_a_site_in_a_folder_of_a_repository_only_its_own_changes_count(
     assert answer(since="main") == (0, '["lab"]\n', "")
     written("runtimes/torch/mine.yaml")
     assert answer(since="main") == (0, '["lab", "prod"]\n', "")
+
+
+VENDORED = """
+config:
+  trainyard:platform:
+    operator: {image: "example.com/operator:1"}
+    artifacts: {source: folder, folder: ../charts}
+"""
+
+
+def test_the_charts_of_a_site_in_a_folder_may_be_elsewhere_in_its_repository(
+    clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written("site/Pulumi.yaml")
+    written("site/stacks/Pulumi.lab.yaml")
+    written("site/stacks/Pulumi.prod.yaml", VENDORED)
+    commit("a site")
+    git("branch", "--force", "main")
+    written("charts/kueue/Chart.yaml")
+    written("charts-of-others/Chart.yaml")
+    monkeypatch.chdir("site")
+    assert answer(since="main") == (0, '["prod"]\n', "")

@@ -349,9 +349,10 @@ def test_what_a_kubeconfig_must_not_ask_for_is_said_in_one_line(
 def test_a_missing_or_broken_kubeconfig_is_said_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(CredentialsError, match="No such file"):
         credentials.load(str(tmp_path / "none"))
-    (tmp_path / "bad").write_text("{[")
-    with pytest.raises(CredentialsError, match="not YAML"):
-        credentials.load(str(tmp_path / "bad"))
+    for text in ("{[", "a: 2026-11-31", 'a: !!int ""'):
+        (tmp_path / "bad").write_text(text)
+        with pytest.raises(CredentialsError, match="not YAML"):
+            credentials.load(str(tmp_path / "bad"))
     with pytest.raises(CredentialsError, match=r"no context 'x' \(there are: here\)"):
         credentials.load(str(kubeconfig(tmp_path)), "x")
 

@@ -115,6 +115,12 @@ CASES = [
         "(allowed here: aks, context, distribution, eks, gke, identifier, karpenter, kubeconfig, version)",
     ),
     Case(
+        id="a kubeconfig that each program would look for in a folder of its own",
+        given={"operator": OPERATOR, "cluster": {"kubeconfig": "prod.kubeconfig"}},
+        message="trainyard:platform.cluster.kubeconfig: must be an absolute path, or begin with ~/, such as "
+        "~/.kube/config; is 'prod.kubeconfig'",
+    ),
+    Case(
         id="an unknown key in a runtime's changes",
         given={"operator": OPERATOR, "runtimes": {"plain": {"images": "x"}}},
         message="trainyard:platform.runtimes.plain.images: there is no such key "

@@ -79,6 +79,12 @@ def expanded(kubeconfig: str | None) -> str | None:
     return None if kubeconfig is None else os.path.expanduser(kubeconfig)
 
 
+def absolute(kubeconfigs: str) -> str:
+    """The value of KUBECONFIG for a program that runs in another folder, and knows no `~`."""
+    paths = filter(None, kubeconfigs.split(os.pathsep))
+    return os.pathsep.join(str(Path.cwd() / os.path.expanduser(path)) for path in paths)
+
+
 def _contradiction(field: str, option: str, setting: str) -> PlatformError:
     return PlatformError(
         f"--{field} {option}: cluster.{field} of the stack file is {setting}, and a stack has one cluster. "

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainyard_api.json_types import Json
-from trainyard_delivery.drift.unmanaged import LISTED, Unmanaged, unmanaged
+from trainyard_delivery.drift.unmanaged import LISTED, OLDER, Unmanaged, unmanaged
 from trainyard_kube.client import ApiError, Client
 from trainyard_platform.stack.drift import Drift
 
@@ -35,6 +35,8 @@ async def look(client: Client, git: Sequence[Json], settings: Drift) -> Beside:
     async def listed(api_version: str, kind: str) -> list[dict[str, Any]]:
         try:
             resource = await kinds.resource(api_version, kind)
+            if resource is None and kind in OLDER:
+                resource = await kinds.resource(OLDER[kind], kind)
             return [] if resource is None else [one async for one in everything(client, resource)]
         except ApiError as error:
             unseen[kind] = str(error)

@@ -25,7 +25,7 @@ from trainyard_kube.credentials import Credentials, CredentialsError
 
 from ..cluster import connection, moves
 from ..cluster.workloads import Seen, look
-from ..files import rendering, stackfile
+from ..files import basis, rendering, stackfile
 from ..options import Context, Kubeconfig, same_place
 from ..output import FINE, REFUSED
 from .rollout_output import Lasting, raise_if_lost
@@ -101,7 +101,10 @@ def run(
         again = shlex.join(["trainyard", "destroy", "--stack", stack, *place, *only, "--yes"])
         print(f"Nothing has been deleted. To do it without confirmation: {again}", file=err)
         return REFUSED
-    if wrong := moves.refusals(its_place, stack, kubeconfig, context, "destroy"):
+    if wrong := [
+        *moves.refusals(its_place, stack, kubeconfig, context, "destroy"),
+        *basis.refusals(basis.of_state(state), basis.of_state(rendering.rolled_out(stack)), stack),
+    ]:
         raise UserError("\n".join(map(clean, wrong)))
     with progress:
         teller.begin(f"Destroying {stack} in {clean(credentials.server)}")

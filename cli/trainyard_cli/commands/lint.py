@@ -38,7 +38,7 @@ from trainyard_policies.lint.files import CannotLintError
 from trainyard_policies.lint.report import Entry, Report
 from trainyard_policies.settings import DEFAULT, Policies
 
-from ..files import catalog_files, causes, git, stackfile
+from ..files import catalog_files, causes, git, stackfile, whole
 from ..files.git import GitError
 from ..files.installs import NotInstalledError
 from ..output import CANNOT_ASK, FINE, REFUSED
@@ -377,8 +377,9 @@ def _read(path: Path, text: str) -> Sequence[Document]:
 
 
 def _write(path: Path, text: str) -> None:
+    file = path.resolve()  # a link stays one
     try:
-        path.write_text(text, encoding="utf-8", newline="")
+        whole.write(file, text, like=file.stat())
     except OSError as error:
         raise CannotLintError(f"{path}: cannot be written: {error.strerror}") from error
 

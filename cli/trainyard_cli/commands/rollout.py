@@ -24,7 +24,7 @@ from typing import Final, TextIO
 from trainyard_api import places
 from trainyard_api.errors import UserError
 from trainyard_api.printable import clean
-from trainyard_delivery import impact, pulumi_state, replacements
+from trainyard_delivery import foreign, impact, pulumi_state, replacements
 from trainyard_delivery.rollout import words
 from trainyard_delivery.rollout.events import Op, Step, Violation
 from trainyard_delivery.rollout.outcome import Outcome
@@ -181,7 +181,7 @@ def _run(asked: _Asked, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
         elif code == 0:
             code = pulumi(preview, stack, teller, its)
         if code == 0:
-            stuck = _stuck(teller.steps, stack, *way, asked.allowed)
+            stuck = _stuck(teller.steps, asked, err.text)
             recreated = _recreated(teller.steps, stack, asked.allowed)
             code, refusals = _conflicts(recreated, stuck, err.text, change=asked.change)
         if code == 0 and before is not None:
@@ -371,34 +371,33 @@ def _taken_over(
     return list(words.taken_over(steps, there.refs)), there.unseen
 
 
-def _stuck(
-    steps: Sequence[Step],
-    stack: str,
-    kubeconfig: str | None,
-    context: str | None,
-    allowed: Collection[str],
-) -> list[str]:
-    """Why objects of the cluster cannot be taken over; what cannot be seen, the plan has said.
+def _stuck(steps: Sequence[Step], options: _Asked, err: TextIO) -> list[str]:
+    """Why objects of the cluster cannot be taken over; those of others are, if they are allowed.
 
-    Controllers of others are taken over if they are `allowed`.
+    An `up` is also refused where nobody can see whose controllers it would overwrite. A preview only says so.
     """
     candidates = words.may_exist(steps)
     manifests = [step.after for step in steps if step.op is Op.CREATE and step.ref in candidates]
-    controllers = [ref for ref in words.controllers(steps) if ref.key not in allowed]
+    controllers = [ref for ref in words.controllers(steps) if ref.key not in options.allowed]
     if not manifests and not controllers:
         return []
 
     async def refusals(client: Client) -> list[str]:
         return [
-            *await foreign_controllers.refusals(client, controllers, stack),
+            *await foreign_controllers.refusals(client, controllers, options.stack),
             *await takeovers.refusals(client, manifests),
         ]
 
     try:
-        credentials = connection.of_stack(stackfile.read_as_pulumi(stack).cluster, kubeconfig, context)
+        cluster = stackfile.read_as_pulumi(options.stack).cluster
+        credentials = connection.of_stack(cluster, options.kubeconfig, options.context)
         refused = connection.ask(credentials, "preview", refusals)
-    except (CredentialsError, ApiError, PlatformError):
-        return []
+    except (CredentialsError, ApiError, PlatformError) as error:
+        if options.change and controllers:
+            refused = [foreign.unseen(controllers, str(error))]
+        else:
+            print(clean(f"Could not see what the roll-out would overwrite: {error}"), file=err)
+            refused = []
     return [clean(sentence) for sentence in refused]
 
 

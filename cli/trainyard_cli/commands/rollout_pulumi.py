@@ -75,6 +75,9 @@ def pulumi(
         "PULUMI_K8S_ENABLE_PATCH_FORCE": "true",
         "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true",
     }
+    if kubeconfigs := environment.get("KUBECONFIG"):
+        # Pulumi starts its provider in the folder of the program.
+        environment["KUBECONFIG"] = connection.absolute(kubeconfigs)
     with _started([*command, listener.form], environment, listener.warn) as (process, signals):
         for line in process.stdout or ():
             listener.hear(line.rstrip("\n"))

@@ -109,7 +109,7 @@ def look(
     files: dict[str, tuple[Document, ...]] = {}
     for path in paths:
         namesakes = [other for other in paths if other.name == path.name and other != path]
-        problems, documents = _file(path, namesakes)
+        problems, documents = _file(path, namesakes, site)
         entries += problems
         # A site cannot change the TrainJob in the header of a file that comes with Trainyard.
         files[path.stem] = documents[:1] if _shipped(path, site) else documents
@@ -199,8 +199,10 @@ def _stacks(names: Sequence[str], folder: Path) -> tuple[list[Entry], dict[str, 
     return entries, read
 
 
-def _file(path: Path, namesakes: Sequence[Path]) -> tuple[list[Entry], tuple[Document, ...]]:
+def _file(path: Path, namesakes: Sequence[Path], site: Site) -> tuple[list[Entry], tuple[Document, ...]]:
     """Errors in a file of the catalog; without errors, its runtime and the TrainJob in its header."""
+    if _is_linked(path, site):
+        return [_entry(path, 1, stack_names.LINKED)], ()
     try:
         text = linted.read(path)
         documents = parse(text, str(path))
@@ -257,6 +259,13 @@ class _Stacks:
 def _shipped(path: Path, site: Site) -> bool:
     """Whether the file comes with Trainyard: the site cannot follow advice about it."""
     return site.beneath is not None and path.is_relative_to(site.beneath)
+
+
+def _is_linked(path: Path, site: Site) -> bool:
+    """Whether a runtime of the site is a symbolic link, or in a folder that is one."""
+    file = Path.cwd() / path
+    inside = file.is_relative_to(site.runtimes)
+    return inside and any(map(Path.is_symlink, (file, file.parent, site.runtimes)))
 
 
 def _rules(files: Mapping[str, Sequence[Document]], stacks: _Stacks, today: date) -> list[Entry]:

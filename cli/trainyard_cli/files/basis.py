@@ -1,6 +1,7 @@
 """What a roll-out depends on: the site's files, and Pulumi's state.
 
-Called by `rollout`, before the preview and again before the update, which runs the program a second time.
+Called by `rollout`, before the preview and again before the update, which runs the program a second time, and
+by `destroy`, which goes by the state.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def read(stack: str) -> Basis:
     # A clone has the packages too, which a wheel has installed.
     folders = [site.runtimes, site.policies, _program(site.root), *site.root.glob("*/trainyard_*")]
     if (charts := stackfile.vendored(stack, file)) is not None:
-        folders.append(site.root / charts)
+        folders.append((site.root / charts).resolve())
     files = {path for folder in folders for path in _sources(folder)} | {*site.catalog}
     digests = {places.shown(path): _digest(path.read_bytes()) for path in files}
     return Basis({**digests, places.shown(file): _digest(_config(file))}, resources)
@@ -67,9 +68,14 @@ def refusals(before: Basis, after: Basis, stack: str) -> Iterator[str]:
 def resources_of(stack: str) -> Sequence[Any] | None:
     """Those of the stack's state; None if it cannot be read."""
     try:
-        return rendering.rolled_out(stack)["deployment"].get("resources") or []
+        return of_state(rendering.rolled_out(stack)).resources
     except PlatformError:
         return None
+
+
+def of_state(state: Mapping[str, Any]) -> Basis:
+    """What a command goes by that needs no files."""
+    return Basis({}, state["deployment"].get("resources") or [])
 
 
 def _program(root: Path) -> Path:

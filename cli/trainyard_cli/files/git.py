@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tarfile
 import tempfile
@@ -70,35 +71,42 @@ def changes(since: str) -> tuple[str, ...]:
 
 
 def changes_of_site(since: str) -> tuple[str, ...]:
-    """As `changes`, but in the site of the current folder alone, as paths from there; outside of one all."""
+    """As `changes`, but as paths from the site of the current folder, if it is in one."""
     names = changes(since)
     try:
-        inside = places.site().root.relative_to(root()).parts
+        inside = places.site().root.relative_to(root())
     except (NoSiteError, ValueError):
         return names
-    parts = (Path(name).parts for name in names)
-    return tuple(str(Path(*own[len(inside) :])) for own in parts if own[: len(inside)] == inside)
+    return tuple(os.path.relpath(name, inside) for name in names)
 
 
 def at_revision(revision: str, paths: Sequence[Path], target: Path) -> list[Path]:
     """Write what a revision has at `paths` into the folder `target`; returns the new path of each.
 
-    A path that the revision lacks is not written. Raises `GitError` if
-    git cannot tell, and if the first path's folder is in no repository.
+    A path that the revision lacks is not written, nor is a link that leads out of `target`. Raises
+    `GitError` if git cannot tell, and if the first path's folder is in no repository.
     """
     if revision.startswith("-"):
         raise GitError(f"{revision}: must name a commit, a branch or a tag")
     top = Path(_git("-C", str(paths[0].parent), "rev-parse", "--show-toplevel").strip()).resolve()
-    inside = [str(path.resolve().relative_to(top)) for path in paths]
+    inside = [str((path.parent.resolve() / path.name).relative_to(top)) for path in paths]
     there = [path for path in inside if _git("-C", str(top), "ls-tree", revision, "--", path)]
     if there:
         packed = target / "revision.tar"
         _git("-C", str(top), "archive", "--output", str(packed), revision, "--", *there)
         with tarfile.open(packed) as archive:
-            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and newer
+            if hasattr(tarfile, "data_filter"):  # Python 3.11.4 and newer
+                archive.extraction_filter = _without_links_outside
             archive.extractall(target)  # noqa: S202 (git has just written it)
         packed.unlink()
     return [target / path for path in inside]
+
+
+def _without_links_outside(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+    try:
+        return tarfile.data_filter(member, folder)
+    except tarfile.FilterError:
+        return None
 
 
 def left(since: str) -> str:

@@ -84,7 +84,7 @@ def _root() -> Path:
 
 
 def vendored(name: str, file: Path) -> Path | None:
-    """The folder in the site with the stack's charts and manifests; None if it has them from elsewhere.
+    """The folder with the stack's charts and manifests, from the site; None if its repository has none.
 
     Nor if the file is wrong, which who reads its settings reports.
     """
@@ -93,8 +93,11 @@ def vendored(name: str, file: Path) -> Path | None:
         folder = _read(name, file).artifacts.folder
     except (DocumentError, UserError):
         return None
-    path = (root / Path(folder).expanduser()).resolve() if folder else None
-    return path.relative_to(root) if path is not None and path.is_relative_to(root) else None
+    if not folder:
+        return None
+    path = (root / Path(folder).expanduser()).resolve()
+    top = next((parent for parent in (root, *root.parents) if (parent / ".git").exists()), root)
+    return Path(os.path.relpath(path, root)) if path.is_relative_to(top) else None
 
 
 def vendored_of(names: Iterable[str], folder: Path) -> dict[str, Path]:
@@ -141,7 +144,7 @@ def _read(name: str, path: Path) -> StackSettings:
 def _in_words(error: yaml.YAMLError, text: str, shown: str) -> DocumentError:
     """The error of the parser in C, or that of the one in Python, which is slower and says more."""
     try:
-        yaml.safe_load(text)
+        yaml.compose(text, yaml.SafeLoader)
     except yaml.YAMLError as clearer:
         error = clearer
     return DocumentError.of(error, text, shown)

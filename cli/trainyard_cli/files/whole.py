@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 
 
-def write(file: Path, text: str) -> None:
-    """Replace the file, and make its folder.
+def write(file: Path, text: str, *, like: os.stat_result | None = None) -> None:
+    """Replace the file, and make its folder. It gets the owner and the rights of `like`.
 
     Raises:
         OSError: It cannot be written; what was there stays.
@@ -17,6 +18,10 @@ def write(file: Path, text: str) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         part.write_text(text, encoding="utf-8")
+        if like is not None:
+            with suppress(PermissionError):
+                os.chown(part, like.st_uid, like.st_gid)
+            part.chmod(stat.S_IMODE(like.st_mode))
         part.replace(file)
     except OSError:
         with suppress(OSError):

@@ -33,6 +33,10 @@ LISTED: Final = (
     ("v1", "ServiceAccount"),
 )
 """The checked kinds: apiVersion and kind. A cluster need not have all of them."""
+OLDER: Final[Mapping[str, str]] = dict.fromkeys(
+    ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"), "admissionregistration.k8s.io/v1beta1"
+)
+"""By kind, the apiVersion in a cluster that has no newer one: Kubernetes 1.34 and 1.35."""
 _EVERYBODY: Final = ("system:authenticated", "system:unauthenticated", "system:serviceaccounts")
 _ACCOUNTS: Final = "system:serviceaccounts:"
 _ACCOUNT: Final = "system:serviceaccount:"

@@ -50,6 +50,7 @@ IDENTITY: Final = "clusterIdentity"
 IDENTITY_VARIABLE: Final = "TRAINYARD_CLUSTER_IDENTITY"
 """The environment variable with that output, as JSON: `trainyard up` asks the cluster, not the program."""
 KUBERNETES = r"^1\.[0-9]+$"
+PATH = r"^[/~]"
 
 
 TenantName = Annotated[str, Field(pattern=NAME)]
@@ -59,6 +60,7 @@ _PINNED = (
 )
 _PATTERN_WORDS = {
     KUBERNETES: "must be a minor version such as '1.35', in quotes",
+    PATH: "must be an absolute path, or begin with ~/, such as ~/.kube/config",
     DURATION: "must be a duration such as 30m or 1h30m",
     NAME: "must be a name of small letters, digits and hyphens, such as team-a",
     NAMESPACE: 'must be the name of a namespace, such as team-a, or "*" for all of them',
@@ -104,8 +106,8 @@ class Cluster(clouds.Clouds):
     """Minor version of Kubernetes, such as 1.35. Preview refuses components that do not support it."""
     identifier: str | None = Field(default=None, min_length=1)
     """Name of the cluster. Default: the stack's name. Never change it: a new name replaces all objects."""
-    kubeconfig: str | None = Field(default=None, min_length=1)
-    """Path of the kubeconfig. Default: $KUBECONFIG, then ~/.kube/config."""
+    kubeconfig: str | None = Field(default=None, pattern=PATH)
+    """Path of the kubeconfig, absolute or with ~/. Default: $KUBECONFIG, then ~/.kube/config."""
     context: str | None = Field(default=None, min_length=1)
     """Context in the kubeconfig. Default: the current context."""
 
