@@ -27,7 +27,7 @@ _NAMED: Final = 5
 class Basis(NamedTuple):
     """What a roll-out goes by."""
 
-    files: Mapping[str, str]
+    files: Mapping[Path, str]
     """By path, a digest."""
     resources: Sequence[Any] | None
     """Those of the state; None if it cannot be read: Pulumi then reports why."""
@@ -43,16 +43,16 @@ def read(stack: str) -> Basis:
     if (charts := stackfile.vendored(stack, file)) is not None:
         folders.append((site.root / charts).resolve())
     files = {path for folder in folders for path in _sources(folder)} | {*site.catalog}
-    digests = {places.shown(path): _digest(path.read_bytes()) for path in files}
-    return Basis({**digests, places.shown(file): _digest(_config(file))}, resources)
+    digests = {path: _digest(path.read_bytes()) for path in files}
+    return Basis({**digests, file: _digest(_config(file))}, resources)
 
 
 def refusals(before: Basis, after: Basis, stack: str) -> Iterator[str]:
     """Why an update would not be the one that was previewed."""
     names = sorted(
-        name
-        for name in before.files.keys() | after.files.keys()
-        if before.files.get(name) != after.files.get(name)
+        places.shown(path)
+        for path in before.files.keys() | after.files.keys()
+        if before.files.get(path) != after.files.get(path)
     )
     again = "Run the same command again, which makes a new preview"
     if names:
