@@ -68,7 +68,7 @@ def test_what_pulumi_python_and_editors_write_is_no_change(site: Path) -> None:
 
 
 def test_of_many_files_the_first_are_named() -> None:
-    before, after = Basis({}, []), Basis({f"{number}.yaml": "x" for number in range(7)}, [])
+    before, after = Basis({}, []), Basis({Path(f"{number}.yaml"): "x" for number in range(7)}, [])
     [sentence] = basis.refusals(before, after, "prod")
     assert "0.yaml, 1.yaml, 2.yaml, 3.yaml, 4.yaml and 2 more. " in sentence
 

@@ -386,7 +386,8 @@ def test_a_supervisor_is_ended_although_its_folder_is_gone_and_nobody_else_is(
     processes = [subprocess.Popen([*sleeps, *names]) for names in arguments]
     try:
         sandbox.down()
-        ended = [process.poll() for process in processes]
+        # A process loses its command line before its parent can see its end.
+        ended = [processes[0].wait(60), *(process.poll() for process in processes[1:])]
     finally:
         for process in processes:
             process.kill()
