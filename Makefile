@@ -177,7 +177,7 @@ test: environment .venv/clouds/.done ## The gate, as CI runs it: check, and the 
 	@$(HARNESS) toolchain tools check core
 
 .PHONY: e2e
-e2e: environment .venv/clouds/.done ## Every test on a sandbox, the core included (an hour or two) [AREA=name]
+e2e: environment .venv/clouds/.done ## Every test on a sandbox, the core included (75 minutes) [AREA=name]
 	@if [ -n "$${AREA:-}" ]; then $(HARNESS) toolchain all-tools e2e --area "$$AREA"; \
 	else $(HARNESS) toolchain all-tools e2e rights; fi
 
