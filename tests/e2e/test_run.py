@@ -95,9 +95,11 @@ def test_a_variable_of_the_command_reaches_the_ranks_of_an_mpi_job_on_every_node
     team_a: Cluster, tmp_path: Path
 ) -> None:
     """mpirun itself passes no variable of the launcher on to the workers."""
+    # In one write, which nothing of the other rank can interrupt.
     ranks = (
-        "import os; environment = os.environ; "
-        "print('rank', environment['OMPI_COMM_WORLD_RANK'], environment['STEPS'], environment['ODD'])"
+        "import os, sys; environment = os.environ; "
+        "rank, steps, odd = (environment[name] for name in ('OMPI_COMM_WORLD_RANK', 'STEPS', 'ODD')); "
+        r"sys.stdout.write(f'rank {rank} {steps} {odd}\n')"
     )
     options = ("--name", "forwarded", "--runtime", "mpi-distributed", "--nodes", "2", "--yes", "--detach")
     variables = ("--env", "STEPS=200", "--env", "ODD=a;b c,d=e")
