@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 import aiohttp
 import msgspec
@@ -496,12 +496,8 @@ def _impersonation(user: Mapping[str, Any], where: str) -> tuple[tuple[str, str]
 
 def _require_acceptable(server: str, cluster: Mapping[str, Any], user: Mapping[str, Any], where: str) -> None:
     """Raise `CredentialsError` for what is unsafe or not supported."""
-    try:
-        url = urlsplit(server)
-        is_url = url.scheme in {"https", "http"} and bool(url.hostname) and url.port != 0
-    except ValueError:  # of its port, or of an IPv6 address
-        is_url = False
-    if not is_url:
+    url = _url(server)
+    if url is None or url.scheme not in {"https", "http"}:
         raise CredentialsError(f"{where}: server {server!r} is not a URL")
     if url.scheme == "http" and url.hostname not in LOOPBACK:
         raise CredentialsError(f"{where}: server {server} is not https")
@@ -520,15 +516,20 @@ def _require_acceptable(server: str, cluster: Mapping[str, Any], user: Mapping[s
 
 def require_proxy(proxy: str, place: str) -> None:
     """Raise `CredentialsError` for a proxy that is not supported. It is not shown: it may hold a password."""
-    try:
-        url = urlsplit(proxy)
-        is_url = bool(url.hostname) and url.port != 0
-    except ValueError:  # of its port, or of an IPv6 address
-        is_url = False
-    if not is_url:
+    url = _url(proxy)
+    if url is None:
         raise CredentialsError(f"{place} is not a URL, such as http://proxy:3128")
     if url.scheme not in {"http", "https"}:
         raise CredentialsError(f"{place}: {url.scheme} is not supported; use an http or https proxy")
+
+
+def _url(text: str) -> SplitResult | None:
+    """The parts of a URL with a host; None if it is none."""
+    try:
+        url = urlsplit(text)
+        return url if url.hostname and url.port != 0 else None
+    except ValueError:  # of its port, or of an IPv6 address
+        return None
 
 
 def _pem(section: Mapping[str, Any], name: str, folder: Path) -> bytes | None:
