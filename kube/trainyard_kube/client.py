@@ -88,6 +88,10 @@ class UnauthorizedError(RetriableError):
     """401: our credentials are not (or no longer) accepted."""
 
 
+class ForbiddenError(ApiError):
+    """403: the right is missing, or admission or a quota refuses the request."""
+
+
 class ConflictError(ApiError):
     """409: the object is not, or no longer, as the request assumed."""
 
@@ -104,6 +108,17 @@ class NotFoundError(ApiError):
 class GoneError(ApiError):
     """410: the resourceVersion to resume from is compacted."""
 
+
+_ERRORS: Final[Mapping[int, type[ApiError]]] = {
+    401: UnauthorizedError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    408: RetriableError,
+    409: ConflictError,
+    410: GoneError,
+    429: RetriableError,
+}
+"""By HTTP status; other statuses are an `ApiError`, and those from 500 on a `RetriableError`."""
 
 _ESCAPED: Final = (
     (b"&", rb"\u0026"),
@@ -197,17 +212,7 @@ def error_from(code: int, body: bytes, retry_after: str | None = None) -> ApiErr
     seconds: float | None = None
     if retry_after is not None and retry_after.isdigit():
         seconds = min(float(retry_after), MAX_RETRY_AFTER)
-    kind: type[ApiError] = ApiError
-    if code == 401:
-        kind = UnauthorizedError
-    elif code == 404:
-        kind = NotFoundError
-    elif code == 409:
-        kind = ConflictError
-    elif code == 410:
-        kind = GoneError
-    elif code in {408, 429} or code >= 500:
-        kind = RetriableError
+    kind = _ERRORS.get(code, RetriableError if code >= 500 else ApiError)
     # etcd's refusal of an object above its limit comes as a 500, but no retry will change it.
     if code == 500 and "request is too large" in message:
         kind = ApiError
@@ -368,10 +373,7 @@ class Client:
         seconds without a byte after which the connection counts as dead; that,
         and any other broken connection, raises `RetriableError`.
         """
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=inactivity)
-        async with self._send(
-            "GET", path, params={**params, "watch": "true"}, body=None, content_type=None, timeout=timeout
-        ) as response:
+        async with self._open(path, {**params, "watch": "true"}, inactivity) as response:
             buffer = bytearray()
             try:
                 async for chunk in response.content.iter_any():
@@ -395,15 +397,17 @@ class Client:
 
         Ends when the server ends it. `inactivity`: as for `watch`.
         """
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=inactivity)
-        async with self._send(
-            "GET", path, params=params, body=None, content_type=None, timeout=timeout
-        ) as response:
+        async with self._open(path, params, inactivity) as response:
             try:
                 async for piece in response.content.iter_any():
                     yield piece
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise _no_answer("GET", path, error) from error
+
+    def _open(self, path: str, params: Query, inactivity: float) -> _Response:
+        """The answer to a GET, which has no known end."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=inactivity)
+        return self._send("GET", path, params=params, timeout=timeout)
 
     @asynccontextmanager
     async def websocket(
@@ -473,13 +477,13 @@ class Client:
         path: str,
         *,
         params: Query | None,
-        body: bytes | None,
-        content_type: str | None,
         timeout: aiohttp.ClientTimeout,
+        body: bytes | None = None,
+        content_type: str = "application/json",
         accept: str = "application/json",
     ) -> _Response:
         headers = {"Accept": accept}
-        if body is not None and content_type is not None:
+        if body is not None:
             headers["Content-Type"] = content_type
         return _Response(
             self.session.request(
@@ -591,5 +595,5 @@ def _no_token(error: CredentialsError) -> RetriableError:
 
 
 def _no_answer(method: str, path: str, error: BaseException) -> RetriableError:
-    problem = "timed out" if isinstance(error, (TimeoutError, asyncio.TimeoutError)) else str(error)
+    problem = "timed out" if isinstance(error, TimeoutError) else str(error)
     return RetriableError(f"{method} {path}: {problem or type(error).__name__}")

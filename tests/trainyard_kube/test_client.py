@@ -25,6 +25,7 @@ from trainyard_kube.client import (
     ApiError,
     Client,
     ConflictError,
+    ForbiddenError,
     GoneError,
     NotFoundError,
     Resource,
@@ -52,7 +53,7 @@ def test_a_path_is_spelled_as_the_api_server_spells_it() -> None:
     [
         (400, ApiError),
         (401, UnauthorizedError),
-        (403, ApiError),
+        (403, ForbiddenError),
         (404, NotFoundError),
         (409, ConflictError),
         (410, GoneError),
