@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 from trainyard_api.json_types import Json
 from trainyard_assist import resend
 from trainyard_assist.explain import read
-from trainyard_kube.client import METADATA, ApiError, Client, NotFoundError, UnauthorizedError
+from trainyard_kube.client import METADATA, ApiError, Client, ForbiddenError, NotFoundError, UnauthorizedError
 from trainyard_kube.resources import CONFIGMAPS, SECRETS
 
 from .observe import in_time
@@ -22,7 +22,6 @@ from .observe import in_time
 MOST: Final = 16
 """Objects that are looked at, at most."""
 _KINDS: Final = {resource.kind: resource for resource in (SECRETS, CONFIGMAPS)}
-_FORBIDDEN: Final = 403
 
 
 @dataclass(slots=True)
@@ -65,9 +64,7 @@ class Belongings:
                 child = await in_time(client.get(path, accept=METADATA))
             except NotFoundError:
                 continue
-            except ApiError as error:
-                if error.code != _FORBIDDEN:
-                    raise
+            except ForbiddenError:
                 hidden.append(f"{kind} {name}")
                 continue
             if read.owned(child, trainjob) is not None:

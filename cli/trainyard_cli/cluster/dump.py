@@ -22,7 +22,7 @@ from trainyard_api.object_names import is_name
 from trainyard_assist.dump import Seen
 from trainyard_assist.explain import Observation, read
 from trainyard_assist.logs import Line, Log
-from trainyard_kube.client import ApiError, Client, NotFoundError, UnauthorizedError
+from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError, UnauthorizedError
 from trainyard_kube.resources import (
     CLUSTER_QUEUES,
     CONFIGMAPS,
@@ -162,11 +162,12 @@ class Reading:
         except UnauthorizedError:
             raise
         except NotFoundError:
-            return None
+            pass
+        except ForbiddenError:
+            self.unread[subject] = f"you are not allowed to {action}"
         except ApiError as error:
-            forbidden = error.code == 403
-            self.unread[subject] = f"you are not allowed to {action}" if forbidden else str(error)
-            return None
+            self.unread[subject] = str(error)
+        return None
 
     # --- logs -------------------------------------------------------------------
 
@@ -205,11 +206,11 @@ class Reading:
             end.add(log.end())
         except UnauthorizedError:
             raise
+        except ForbiddenError:
+            self._may_read_no_log = True
+            self.unread[_LOGS] = "you are not allowed to read logs (get pods/log)"
+            return None
         except ApiError as error:
-            if error.code == 403:
-                self._may_read_no_log = True
-                self.unread[_LOGS] = "you are not allowed to read logs (get pods/log)"
-                return None
             self.unread[source.path] = str(error)
             return end.text() or None
         return end.text()

@@ -14,7 +14,7 @@ from typing import Final
 from trainyard_api.errors import UserError
 from trainyard_api.printable import clean
 from trainyard_kube.channels import V4, Channels, channels
-from trainyard_kube.client import ApiError, Client
+from trainyard_kube.client import ApiError, Client, ForbiddenError
 from trainyard_kube.resources import SELF_ACCESS_REVIEWS
 
 from . import ranks
@@ -129,9 +129,9 @@ class Forwards:
                     if words := await _Connection(remote, reader, writer).run():
                         self._say(self._words(port, words))
                     return
-            except ApiError as error:
-                if error.code == 403:
-                    raise self._not_allowed() from error
+            except ForbiddenError as error:
+                raise self._not_allowed() from error
+            except ApiError:
                 if has_begun or is_last:
                     raise
             # Its pod may be another one by now.

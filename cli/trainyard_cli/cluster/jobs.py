@@ -23,7 +23,7 @@ from trainyard_assist import jobs
 from trainyard_assist.explain import QueuePlace
 from trainyard_assist.explain import queue_place as places
 from trainyard_assist.explain.read import name, text
-from trainyard_kube.client import ApiError, Client, NotFoundError, Resource
+from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError, Resource
 from trainyard_kube.resources import LOCAL_QUEUES, TRAINJOBS, VISIBLE_QUEUES, WORKLOADS
 
 from .lists import undecoded
@@ -177,9 +177,7 @@ async def look(client: Client, namespace: str | None, chosen: Callable[[jobs.Row
         raise UserError(
             f"{client.credentials.source}: there is no TrainJob API: Trainyard is not installed"
         ) from error
-    except ApiError as error:
-        if error.code != 403:
-            raise
+    except ForbiddenError as error:
         elsewhere = "of all namespaces; name one of yours with -n" if namespace is None else f"of {namespace}"
         raise UserError(f"you are not allowed to list the TrainJobs {elsewhere}") from error
     pairs = [
@@ -209,7 +207,7 @@ async def _queues(
         except NotFoundError:
             return [], {}, ()  # there is no Kueue
         except ApiError as error:
-            why = "you are not allowed to list Workloads" if error.code == 403 else str(error)
+            why = "you are not allowed to list Workloads" if isinstance(error, ForbiddenError) else str(error)
             continue
         counted = places.counted_places(workloads, queues, partial=within is not None)
         own = {key: workload for key, workload in jobs.current(workloads).items() if key in live}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from trainyard_assist.explain.read import name, text, uid
-from trainyard_kube.client import ApiError, Client, NotFoundError
+from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError
 from trainyard_kube.resources import CONFIGMAPS
 from trainyard_operator.core.decide import last_lines
 from trainyard_operator.core.decide.last_lines import Kept
@@ -27,8 +27,10 @@ async def kept(client: Client, trainjob: Mapping[str, Any]) -> Kept | str:
         live = await in_time(client.get(path))
     except NotFoundError:
         return NOTHING
+    except ForbiddenError:
+        return f"you are not allowed to get ConfigMap {config_map}"
     except ApiError as error:
-        return f"you are not allowed to get ConfigMap {config_map}" if error.code == 403 else str(error)
+        return str(error)
     if not last_lines.is_of(live, uid(trainjob)):
         return f"ConfigMap {config_map} is not this TrainJob's"
     return last_lines.read(live) or f"ConfigMap {config_map} cannot be read: somebody has changed it"

@@ -23,7 +23,14 @@ from trainyard_api.json_types import Json
 from trainyard_assist import jobs
 from trainyard_assist.explain.read import name, text, uid
 from trainyard_assist.logs import Line, Log, Place, in_order, is_called, label
-from trainyard_kube.client import ApiError, Client, NotFoundError, RetriableError, UnauthorizedError
+from trainyard_kube.client import (
+    ApiError,
+    Client,
+    ForbiddenError,
+    NotFoundError,
+    RetriableError,
+    UnauthorizedError,
+)
 from trainyard_kube.resources import JOBSETS, PODS, TRAINJOBS
 
 from .job_names import not_found
@@ -335,10 +342,8 @@ class Logs:
     async def _look(self) -> list[Pod]:
         try:
             raw = [raw async for raw in undecoded(self._client, PODS, self._namespace, params=self._own)]
-        except ApiError as error:
-            if error.code == 403:
-                raise self._not_allowed("list pods") from error
-            raise
+        except ForbiddenError as error:
+            raise self._not_allowed("list pods") from error
         pods = self._its(filter(None, map(_pod, raw)))
         return sorted(pods, key=lambda pod: (pod.place.job, pod.place.index, pod.name))
 
@@ -379,10 +384,8 @@ class Logs:
                     self._pods = {pod.uid: pod for pod in self._its(pods.values())}
                     self._all_seen = True
                     self._ring()
-        except ApiError as error:
-            if error.code == 403:
-                raise self._not_allowed("list pods") from error
-            raise
+        except ForbiddenError as error:
+            raise self._not_allowed("list pods") from error
 
     async def _watch_trainjob(self) -> None:
         """Until it has ended, or is gone."""
@@ -652,7 +655,7 @@ class Logs:
         """Note why a log could not be read; raises what no other try can mend."""
         if isinstance(error, UnauthorizedError):
             raise error
-        if error.code == 403:
+        if isinstance(error, ForbiddenError):
             raise self._not_allowed(_READ) from error
         source.error = error
 

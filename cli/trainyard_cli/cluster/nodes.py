@@ -15,7 +15,7 @@ import msgspec
 
 from trainyard_api.json_types import Json
 from trainyard_assist.nodes import Pool, pools
-from trainyard_kube.client import ApiError, Client, Resource
+from trainyard_kube.client import Client, ForbiddenError, NotFoundError, Resource
 from trainyard_kube.resources import NODES, PODS, RESOURCE_FLAVORS
 
 from .lists import undecoded
@@ -60,7 +60,5 @@ async def _tried(
         return [
             msgspec.json.decode(raw, type=dict) async for raw in undecoded(client, resource, params=params)
         ]
-    except ApiError as error:
-        if error.code not in (403, 404):
-            raise
+    except (ForbiddenError, NotFoundError):
         return None

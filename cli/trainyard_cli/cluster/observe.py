@@ -24,7 +24,7 @@ from trainyard_assist.explain.model import Silence
 from trainyard_assist.explain.read import name, named_runtime, text, uid
 from trainyard_assist.explain.rules import kueue, silence
 from trainyard_assist.explain.text import tail
-from trainyard_kube.client import ApiError, Client, NotFoundError, Resource
+from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError, Resource
 from trainyard_kube.resources import (
     CLUSTER_QUEUES,
     COHORTS,
@@ -385,11 +385,12 @@ class _Look:
         try:
             return await in_time(request)
         except NotFoundError:
-            return None
+            pass
+        except ForbiddenError:
+            self.unseen[subject] = f"you are not allowed to {action}"
         except ApiError as error:
-            forbidden = error.code == 403
-            self.unseen[subject] = f"you are not allowed to {action}" if forbidden else str(error)
-            return None
+            self.unseen[subject] = str(error)
+        return None
 
 
 async def in_time(request: Awaitable[T]) -> T:

@@ -23,7 +23,7 @@ from trainyard_assist.explain import QueuePlace
 from trainyard_assist.explain import queue_place as places
 from trainyard_assist.explain.read import name, objects, text, texts
 from trainyard_assist.queues import Door, doors
-from trainyard_kube.client import ApiError, Client, NotFoundError, Resource
+from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError, Resource
 from trainyard_kube.resources import (
     CLUSTER_QUEUES,
     COHORTS,
@@ -155,9 +155,7 @@ async def _defaults(client: Client, namespace: str) -> Mapping[str, str] | None:
     """Default requests of the namespace's containers; None if the user may not see them."""
     try:
         ranges = await _all(client, LIMIT_RANGES, namespace)
-    except ApiError as error:
-        if error.code != 403:
-            raise
+    except ForbiddenError:
         return None
     limits = [limit for limit_range in ranges for limit in objects(limit_range, "spec", "limits")]
     return {
@@ -174,9 +172,7 @@ async def _local_queues(client: Client, namespace: str) -> list[dict[str, Any]]:
     except NotFoundError as error:
         source = client.credentials.source
         raise UserError(f"{source}: there is no LocalQueue API: Kueue is not installed") from error
-    except ApiError as error:
-        if error.code != 403:
-            raise
+    except ForbiddenError as error:
         raise UserError(f"you are not allowed to list the LocalQueues of {namespace}") from error
 
 
@@ -187,9 +183,7 @@ async def _workloads(client: Client, namespace: str) -> tuple[list[Json] | None,
             workloads, all_doors = await asyncio.gather(
                 _all(client, WORKLOADS, within), _all(client, LOCAL_QUEUES, within)
             )
-        except ApiError as error:
-            if error.code != 403:
-                raise
+        except ForbiddenError:
             continue
         return workloads, all_doors, within is not None
     return None, [], True
@@ -220,9 +214,8 @@ async def _quotas(client: Client, namespace: str, behind: Collection[str]) -> _Q
     try:
         cluster_queues, cohorts = await asyncio.gather(_all(client, CLUSTER_QUEUES), _all(client, COHORTS))
         return _Quota(cluster_queues, cohorts)
-    except ApiError as error:
-        if error.code != 403:
-            raise
+    except ForbiddenError:
+        pass
     queues, allowed = await _readable(client, namespace)
     cluster_queues, cohorts = await asyncio.gather(
         _each(client, CLUSTER_QUEUES, {*behind, *queues[:MOST]}), _each(client, COHORTS, allowed[:MOST])
@@ -274,9 +267,7 @@ async def _each(client: Client, resource: Resource, named: Iterable[str]) -> lis
     async def tried(of: str) -> Json | None:
         try:
             return await in_time(client.get(resource.path(name=of)))
-        except ApiError as error:
-            if error.code not in (403, 404):
-                raise
+        except (ForbiddenError, NotFoundError):
             return None
 
     answers = await asyncio.gather(*(tried(of) for of in sorted(named) if is_name(of)))
@@ -287,9 +278,8 @@ async def _flavors(client: Client, cluster_queues: Iterable[Json]) -> list[Json]
     """The ResourceFlavors, or those of these ClusterQueues; who may see none, of whom any holds any pod."""
     try:
         return await _all(client, RESOURCE_FLAVORS)
-    except ApiError as error:
-        if error.code not in (403, 404):
-            raise
+    except (ForbiddenError, NotFoundError):
+        pass
     named = {
         text(flavor, "name")
         for queue in cluster_queues

@@ -15,7 +15,7 @@ import msgspec
 
 from trainyard_api.errors import UserError
 from trainyard_kube.channels import V4, V5, Channels, channels
-from trainyard_kube.client import ApiError, Client, RetriableError
+from trainyard_kube.client import ApiError, Client, ForbiddenError, RetriableError
 
 from .ranks import Rank
 
@@ -98,13 +98,11 @@ async def execute(
         async with channels(client, rank.path("exec"), params=params, protocols=(V5, V4)) as remote:
             with during or nullcontext():
                 return await _run(remote, streams)
-    except ApiError as error:
-        if error.code == 403:
-            raise UserError(
-                f"you are not allowed to run commands in the pods of namespace {rank.namespace} (create and "
-                "get pods/exec): ask the platform team for your tenant's right pods/exec"
-            ) from error
-        raise
+    except ForbiddenError as error:
+        raise UserError(
+            f"you are not allowed to run commands in the pods of namespace {rank.namespace} (create and "
+            "get pods/exec): ask the platform team for your tenant's right pods/exec"
+        ) from error
 
 
 def _require_utf8(command: Sequence[str]) -> None:

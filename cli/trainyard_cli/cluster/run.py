@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -36,6 +37,7 @@ from trainyard_kube.client import (
     ApiError,
     Client,
     ConflictError,
+    ForbiddenError,
     NotFoundError,
     RetriableError,
     UnauthorizedError,
@@ -214,8 +216,8 @@ async def _copied(client: Client, namespace: str, job: str) -> Json:
         return await client.get(TRAINJOBS.path(namespace, job))
     except NotFoundError as error:
         raise await job_names.not_found(client, namespace, job, error) from error
-    except ApiError as error:
-        raise _not_allowed(error, f"get TrainJob {job}", namespace) from error
+    except ForbiddenError as error:
+        raise _not_allowed(f"get TrainJob {job}", namespace) from error
 
 
 def _folder(request: Request, copied: Json | None) -> str:
@@ -274,8 +276,8 @@ async def runtime_of(
             return Runtime({**await client.get(kind.path(namespace, name)), "kind": kind.kind})
         except NotFoundError as error:
             missing += error.resource_missing
-        except ApiError as error:
-            raise _not_allowed(error, f"get {kind.kind} {name}", namespace) from error
+        except ForbiddenError as error:
+            raise _not_allowed(f"get {kind.kind} {name}", namespace) from error
     if missing == len(kinds):
         source = client.credentials.source
         raise UserError(clean(f"{source}: there is no TrainJob API: Trainyard is not installed"))
@@ -294,15 +296,13 @@ async def _names(client: Client, namespace: str, kind: Any) -> list[str]:
 async def _require_claim(client: Client, namespace: str, name: str) -> None:
     """Raises `UserError` if the namespace has no such claim; who may not see it hears so of its pods."""
     try:
-        await client.get(VOLUME_CLAIMS.path(namespace, name))
+        with suppress(ForbiddenError):
+            await client.get(VOLUME_CLAIMS.path(namespace, name))
     except NotFoundError as error:
         near = similar.hint(name, await _names(client, namespace, VOLUME_CLAIMS))
         raise UserError(
             clean(f"namespace {namespace} has no PersistentVolumeClaim {name}{near}: make it first")
         ) from error
-    except ApiError as error:
-        if error.code != 403:
-            raise
 
 
 async def _secret_keys(
@@ -317,9 +317,7 @@ async def _secret_keys(
             there = sorted(read.texts(await client.get(SECRETS.path(namespace, name)), "data"))
         except NotFoundError as error:
             raise UserError(f"there is no Secret {name} in namespace {namespace}") from error
-        except ApiError as error:
-            if error.code != 403:
-                raise
+        except ForbiddenError as error:
             if not key:
                 raise UserError(
                     f"you are not allowed to get Secret {name} in namespace {namespace}: "
@@ -351,8 +349,8 @@ async def _refusal(client: Client, manifest: Json) -> str:
     except RetriableError:
         raise
     except ApiError as error:
-        if _NO_RIGHT.search(error.message):
-            raise _not_allowed(error, "create TrainJobs", namespace) from error
+        if isinstance(error, ForbiddenError) and _NO_RIGHT.search(error.message):
+            raise _not_allowed("create TrainJobs", namespace) from error
         return error.message
     return ""
 
@@ -365,10 +363,7 @@ def _taken(client: Client, namespace: str, name: str) -> UserError:
     )
 
 
-def _not_allowed(error: ApiError, action: str, namespace: str) -> ApiError | UserError:
-    """The error in one sentence, if it is the lack of a right."""
-    if error.code != 403:
-        return error
+def _not_allowed(action: str, namespace: str) -> UserError:
     return UserError(clean(f"you are not allowed to {action} in namespace {namespace}"))
 
 
@@ -385,9 +380,7 @@ async def _queue(client: Client, manifest: Json, runtime: Json) -> Queue:
             return Queue(name="")
         hint = similar.hint(name, await _names(client, namespace, LOCAL_QUEUES))
         raise UserError(clean(f"namespace {namespace} has no LocalQueue {name}{hint}")) from error
-    except ApiError as error:
-        if error.code != 403:
-            raise
+    except ForbiddenError:
         unseen = "you are not allowed to get LocalQueues"
         return Queue(name=labels.get(names.QUEUE_LABEL, ""), unseen=unseen)
     active = read.condition(local, "Active")
@@ -421,11 +414,7 @@ async def _gpu(
         local = await client.get(LOCAL_QUEUES.path(namespace, name))
         behind = read.text(local, "spec", "clusterQueue")
         return gpu_of(await client.get(CLUSTER_QUEUES.path(None, behind))) if behind else GPU
-    except NotFoundError:
-        return GPU
-    except ApiError as error:
-        if error.code != 403:
-            raise
+    except (NotFoundError, ForbiddenError):
         return GPU
 
 
@@ -452,9 +441,7 @@ async def _priority(client: Client, name: str) -> tuple[int, str]:
     except NotFoundError as error:
         hint = similar.hint(name, await _names(client, "", PRIORITY_CLASSES))
         raise UserError(clean(f"there is no WorkloadPriorityClass {name}{hint}")) from error
-    except ApiError as error:
-        if error.code != 403:
-            raise
+    except ForbiddenError:
         return 0, f"you are not allowed to get WorkloadPriorityClass {name}"
 
 

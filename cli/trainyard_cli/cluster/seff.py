@@ -17,7 +17,7 @@ from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
 from trainyard_assist import jobs
 from trainyard_assist.explain.read import text
-from trainyard_kube.client import ApiError, Client, NotFoundError, UnauthorizedError
+from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError, UnauthorizedError
 from trainyard_kube.resources import JOBSETS, POD_METRICS, PODS, TRAINJOBS
 
 from .job_names import not_found
@@ -90,10 +90,8 @@ async def _jobset(client: Client, namespace: str, job: str) -> Json | None:
 async def _pods(client: Client, namespace: str, own: str) -> Sequence[Json]:
     try:
         return [pod async for pod in everything(client, PODS, namespace, selector=own)]
-    except ApiError as error:
-        if error.code == 403:
-            raise UserError(f"you are not allowed to list pods in namespace {namespace}") from error
-        raise
+    except ForbiddenError as error:
+        raise UserError(f"you are not allowed to list pods in namespace {namespace}") from error
 
 
 async def _nothing() -> tuple[Sequence[Json], str]:
@@ -109,7 +107,7 @@ async def _metrics(client: Client, namespace: str, own: str) -> tuple[Sequence[J
         raise
     except NotFoundError:
         return (), NOBODY
+    except ForbiddenError:
+        return (), f"you are not allowed to list {POD_METRICS.full_name} in namespace {namespace}"
     except ApiError as error:
-        if error.code == 403:
-            return (), f"you are not allowed to list {POD_METRICS.full_name} in namespace {namespace}"
         return (), f"{names.METRICS_GROUP} does not answer: {error}"

@@ -22,6 +22,7 @@ from trainyard_kube.client import (
     ApiError,
     Client,
     ConflictError,
+    ForbiddenError,
     NotFoundError,
     RetriableError,
     UnauthorizedError,
@@ -34,7 +35,6 @@ from .observe import in_time
 TRIES: Final = 5
 """How often a deletion is tried while the status changes."""
 _INVALID: Final = 422
-_FORBIDDEN: Final = 403
 _NO_RIGHT: Final = " cannot "
 """In what the API server says of a right that is missing; policies refuse with the same code."""
 _GONE: Final = "was deleted meanwhile"
@@ -197,7 +197,7 @@ def problem(error: ApiError, verb: str, namespace: str) -> str:
 
 
 def _lacks_right(error: ApiError) -> bool:
-    return error.code == _FORBIDDEN and _NO_RIGHT in error.message
+    return isinstance(error, ForbiddenError) and _NO_RIGHT in error.message
 
 
 def _path(seen: Seen) -> str:

@@ -16,7 +16,7 @@ import msgspec
 from trainyard_api import names, quantity
 from trainyard_api.json_types import Json
 from trainyard_delivery.impact import Job, Ref, State
-from trainyard_kube.client import ApiError, Client, NotFoundError, Resource
+from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError, Resource
 from trainyard_kube.resources import JOBSETS, LOCAL_QUEUES, NODES, PODS, TRAINJOBS, WORKLOADS
 from trainyard_operator.core import model
 from trainyard_operator.core.decide.views import jobset_of, runtime_key, trainjob_of
@@ -163,6 +163,7 @@ async def _tried(
             yield raw
     except NotFoundError:
         return
+    except ForbiddenError:
+        seen.unseen[resource.full_name] = "you are not allowed to list them"
     except ApiError as error:
-        forbidden = error.code == 403
-        seen.unseen[resource.full_name] = "you are not allowed to list them" if forbidden else str(error)
+        seen.unseen[resource.full_name] = str(error)
