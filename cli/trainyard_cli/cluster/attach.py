@@ -122,10 +122,9 @@ async def end(
             observation = await observe(client, namespace, job, names.SYSTEM_NAMESPACE)
         except NotFoundError:
             return None
-        except ApiError as error:
-            may_pass = isinstance(error, RetriableError) or error.code == 0
-            if isinstance(error, UnauthorizedError) or not may_pass:
-                raise
+        except UnauthorizedError:
+            raise
+        except RetriableError as error:
             unanswered(error)
             await asyncio.sleep(EVERY)
         else:

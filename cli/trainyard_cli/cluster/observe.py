@@ -24,7 +24,7 @@ from trainyard_assist.explain.model import Silence
 from trainyard_assist.explain.read import name, named_runtime, text, uid
 from trainyard_assist.explain.rules import kueue, silence
 from trainyard_assist.explain.text import tail
-from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError, Resource
+from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError, Resource, RetriableError
 from trainyard_kube.resources import (
     CLUSTER_QUEUES,
     COHORTS,
@@ -394,9 +394,9 @@ class _Look:
 
 
 async def in_time(request: Awaitable[T]) -> T:
-    """The answer; raises `ApiError` if there is none within `PATIENCE` seconds."""
+    """The answer; raises `RetriableError` if there is none within `PATIENCE` seconds."""
     try:
         async with asyncio.timeout(PATIENCE):
             return await request
     except TimeoutError:
-        raise ApiError(f"no answer within {PATIENCE:.0f} s") from None
+        raise RetriableError(f"no answer within {PATIENCE:.0f} s") from None

@@ -160,9 +160,7 @@ class Resending:
             return await self._old() is None
         except UnauthorizedError:
             raise
-        except ApiError as error:
-            if not _is_silence(error):
-                raise
+        except RetriableError:
             return False
 
     async def _has_gone_in_time(self) -> bool:
@@ -194,7 +192,7 @@ class Resending:
                     return self._taken()
                 if _is_taken(error):  # what had no answer was created nevertheless
                     return await in_time(self._client.get(self._path_of(self._name)))
-                if not _is_silence(error) or clock.time() >= end:
+                if not isinstance(error, RetriableError) or clock.time() >= end:
                     return self._refused(error)
                 self._tell(f"{error}; trying again")
             is_first = False
@@ -237,8 +235,3 @@ class Resending:
 
 def _is_taken(error: ApiError) -> bool:
     return isinstance(error, ConflictError) and error.reason == "AlreadyExists"
-
-
-def _is_silence(error: ApiError) -> bool:
-    """Whether the result of the request is unknown."""
-    return isinstance(error, RetriableError) or not error.code

@@ -179,7 +179,7 @@ async def _look_again(client: Client, seen: Seen) -> Seen | Answer:
 
 def refused(seen: Seen, error: ApiError, verb: str) -> Answer:
     """The answer after a refused or unanswered write to the TrainJob."""
-    is_no = not isinstance(error, RetriableError) and error.code and not _lacks_right(error)
+    is_no = not isinstance(error, RetriableError) and not _lacks_right(error)
     outcome = Outcome.REFUSED if is_no else Outcome.FAILED
     return Answer(
         seen.namespace,
