@@ -47,7 +47,6 @@ T = TypeVar("T")
 
 PATIENCE: Final = 10.0
 """Seconds for one request."""
-PAGE: Final = 500
 MOST: Final = 2000
 """Objects of one kind that are looked at, at most."""
 MOST_NODES: Final = 64
@@ -141,8 +140,6 @@ class Expected:
 
     place: QueuePlace | None
     """None if that cannot be seen."""
-    local_queues: tuple[str, ...]
-    """The names of those of the namespace, as far as they can be seen."""
     unseen: str
     """Why the place cannot be seen."""
 
@@ -156,8 +153,8 @@ async def expected(client: Client, namespace: str, workload: Json) -> Expected:
         workload: As much of it as decides its place: its queue, its priority and its time of creation.
     """
     look = _Look(client, namespace)
-    place, local_queues = await look.place(workload, places.expected_place)
-    return Expected(place, local_queues, look.unseen.get(Subject.QUEUE, ""))
+    place, _ = await look.place(workload, places.expected_place)
+    return Expected(place, look.unseen.get(Subject.QUEUE, ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,15 +182,12 @@ class _Look:
         if resource is None or not is_name(name):
             return None
         request = self._client.get(resource.path(namespace, name))
-        manifest = await self._tried(subject, f"get {resource.full_name}", request)
-        return manifest
+        return await self._tried(subject, f"get {resource.full_name}", request)
 
     async def all(
-        self, subject: Subject, resource: Resource | None, namespace: str | None, **params: str
+        self, subject: Subject, resource: Resource, namespace: str | None, **params: str
     ) -> tuple[Json, ...]:
-        """The objects of a kind, at most `MOST`; none if they are not requested."""
-        if resource is None:
-            return ()
+        """The objects of a kind, at most `MOST`."""
         path = resource.path(namespace)
         objects = await self._tried(subject, f"list {resource.full_name}", self._pages(path, params))
         if objects is not None and len(objects) > MOST:
@@ -202,7 +196,7 @@ class _Look:
 
     async def _pages(self, path: str, params: Mapping[str, str]) -> list[Json]:
         objects: list[Json] = []
-        async for page in self._client.list(path, limit=PAGE, params=params):
+        async for page in self._client.list(path, params=params):
             objects += (msgspec.json.decode(raw, type=dict[str, Any]) for raw in page.items or ())
             if len(objects) > MOST:
                 break
