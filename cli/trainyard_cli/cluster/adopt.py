@@ -236,8 +236,8 @@ async def _is_working(client: Client, deployment: Json) -> bool:
     has ended, such as an evicted one, may stay for ever.
     """
     labels = deployment["spec"]["selector"].get("matchLabels") or {}
-    selector = ",".join(f"{key}={value}" for key, value in labels.items())
-    pods = everything(client, PODS, deployment["metadata"]["namespace"], selector=selector)
+    own = {"labelSelector": ",".join(f"{key}={value}" for key, value in labels.items())}
+    pods = everything(client, PODS, deployment["metadata"]["namespace"], params=own)
     phases = [(pod.get("status") or {}).get("phase") async for pod in pods]
     return any(phase not in _ENDED for phase in phases)
 

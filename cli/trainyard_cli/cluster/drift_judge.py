@@ -15,6 +15,7 @@ from trainyard_delivery.drift import comparison, writers
 from trainyard_delivery.drift.comparison import Row
 from trainyard_delivery.drift.verdicts import Ref, State, Verdict, consequence, going
 from trainyard_kube.client import ApiError, Client, ConflictError, NotFoundError, Resource
+from trainyard_kube.resources import CRDS
 
 MANAGER: Final = "pulumi-kubernetes-trainyard"
 """Begins like the provider's own managers: the provider takes over fields written under such a name."""
@@ -23,7 +24,6 @@ LARGE_AT_A_TIME: Final = 2
 """CRDs at a time; each way, the largest have a megabyte."""
 TRIES: Final = 5
 """Tries for an object that others write between the read and the dry run."""
-_CRD: Final = "CustomResourceDefinition"
 _CANNOT_CHANGE: Final = ("immutable", "cannot change roleRef", "Forbidden: updates to ")
 """The API server's words for a field that nobody can change; the last ones for StatefulSets and classes."""
 
@@ -62,7 +62,7 @@ async def judge(client: Client, manifests: Sequence[Json], rights: Sequence[writ
     small, large = asyncio.Semaphore(AT_A_TIME), asyncio.Semaphore(LARGE_AT_A_TIME)
 
     async def verdict(manifest: Json) -> Verdict:
-        async with large if manifest["kind"] == _CRD else small:
+        async with large if manifest["kind"] == CRDS.kind else small:
             return await judge.verdict(manifest)
 
     return await asyncio.gather(*(verdict(manifest) for manifest in manifests))

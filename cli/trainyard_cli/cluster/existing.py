@@ -9,13 +9,11 @@ import asyncio
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-import msgspec
-
 from trainyard_delivery.drift.verdicts import Ref
-from trainyard_kube.client import METADATA_OF_ALL, ApiError, Client
+from trainyard_kube.client import ApiError, Client
 
 from .drift_judge import Kinds
-from .lists import undecoded
+from .lists import names_of
 
 
 class Existing(NamedTuple):
@@ -23,15 +21,6 @@ class Existing(NamedTuple):
 
     refs: frozenset[Ref]
     unseen: Mapping[str, str]
-
-
-class _Metadata(msgspec.Struct):
-    name: str
-    namespace: str = ""
-
-
-class _Object(msgspec.Struct):
-    metadata: _Metadata
 
 
 async def look(client: Client, refs: Collection[Ref]) -> Existing:
@@ -43,13 +32,10 @@ async def look(client: Client, refs: Collection[Ref]) -> Existing:
             resource = await discovery.resource(api_version, kind)
             if resource is None:
                 return frozenset()
-            decoder = msgspec.json.Decoder(_Object)
-            objects = undecoded(client, resource, accept=METADATA_OF_ALL)
-            metadata = [decoder.decode(raw).metadata async for raw in objects]
+            return frozenset([Ref(api_version, kind, *of) async for of in names_of(client, resource)])
         except ApiError as error:
             unseen[f"which {kind} objects exist already"] = str(error)
             return frozenset()
-        return frozenset(Ref(api_version, kind, each.namespace, each.name) for each in metadata)
 
     kinds = sorted({(ref.api_version, ref.kind) for ref in refs})
     answers = await asyncio.gather(*(listed(*kind) for kind in kinds))

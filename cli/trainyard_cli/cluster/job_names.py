@@ -6,36 +6,25 @@ import asyncio
 import time
 from typing import Final
 
-import msgspec
 import typer
 
 from trainyard_api import similar
 from trainyard_api.errors import UserError
 from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
-from trainyard_kube.client import METADATA_OF_ALL, ApiError, Client, NotFoundError, Resource
+from trainyard_kube.client import ApiError, Client, NotFoundError, Resource
 from trainyard_kube.resources import LOCAL_QUEUES, RUNTIMES, TRAINJOBS
 
 from . import connection
-from .lists import undecoded
+from .lists import names_of
 
 _PATIENCE: Final = 2.0
 """Seconds that a shell waits, also for an exec plugin, which then asks nobody for a login."""
 
 
-class _Metadata(msgspec.Struct):
-    name: str
-
-
-class _Object(msgspec.Struct):
-    metadata: _Metadata
-
-
 async def names_in(client: Client, namespace: str, resource: Resource = TRAINJOBS) -> list[str]:
     """The names of a namespace's TrainJobs, or other objects. Raises the client's errors."""
-    decoder = msgspec.json.Decoder(_Object)
-    listed = undecoded(client, resource, namespace, accept=METADATA_OF_ALL)
-    return sorted([decoder.decode(raw).metadata.name async for raw in listed])
+    return sorted([name async for _, name in names_of(client, resource, namespace)])
 
 
 async def not_found(client: Client, namespace: str, job: str, error: NotFoundError) -> UserError:

@@ -5,29 +5,50 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from trainyard_kube.client import Client, Resource
+from trainyard_kube.client import METADATA_OF_ALL, Client, Resource
 
 T = TypeVar("T")
 
-_PAGE: Final = 500
+
+class _Metadata(msgspec.Struct):
+    name: str
+    namespace: str = ""
+
+
+class _Named(msgspec.Struct):
+    metadata: _Metadata
 
 
 async def everything(
-    client: Client, resource: Resource, namespace: str | None = None, *, selector: str = ""
+    client: Client,
+    resource: Resource,
+    namespace: str | None = None,
+    *,
+    params: Mapping[str, str] | None = None,
+    accept: str = "application/json",
 ) -> AsyncIterator[dict[str, Any]]:
-    """The objects of a kind, in all namespaces or in one, that match the label selector if there is one.
+    """The objects of a kind, in all namespaces or in one; `params` are the API server's.
 
     Raises the client's errors: `NotFoundError` if the cluster has no such kind.
     """
-    params = {"labelSelector": selector} if selector else None
     # Items of a list do not include their kind.
     kind = {"apiVersion": resource.api_version, "kind": resource.kind}
-    async for raw in undecoded(client, resource, namespace, params=params):
+    async for raw in undecoded(client, resource, namespace, params=params, accept=accept):
         yield {**msgspec.json.decode(raw, type=dict[str, Any]), **kind}
+
+
+async def names_of(
+    client: Client, resource: Resource, namespace: str | None = None
+) -> AsyncIterator[tuple[str, str]]:
+    """The namespace and the name of each."""
+    decoder = msgspec.json.Decoder(_Named)
+    async for raw in undecoded(client, resource, namespace, accept=METADATA_OF_ALL):
+        metadata = decoder.decode(raw).metadata
+        yield metadata.namespace, metadata.name
 
 
 async def undecoded(
@@ -38,8 +59,8 @@ async def undecoded(
     params: Mapping[str, str] | None = None,
     accept: str = "application/json",
 ) -> AsyncIterator[msgspec.Raw]:
-    """The same as JSON, for callers that read a few fields of many objects; `params` are the API server's."""
-    pages = client.list(resource.path(namespace), limit=_PAGE, params=params, accept=accept)
+    """The same as JSON, for callers that read a few fields of many objects."""
+    pages = client.list(resource.path(namespace), params=params, accept=accept)
     async with aclosing(_ahead(pages)) as fetched:
         async for page in fetched:
             for raw in page.items or ():

@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-import msgspec
-
 from trainyard_api.json_types import Json
 from trainyard_assist.nodes import Pool, pools
 from trainyard_kube.client import Client, ForbiddenError, NotFoundError, Resource
 from trainyard_kube.resources import NODES, PODS, RESOURCE_FLAVORS
 
-from .lists import undecoded
+from .lists import everything
 
 _NOT_ENDED: Final = {"fieldSelector": "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"}
 
@@ -57,8 +55,6 @@ async def _tried(
 ) -> list[Json] | None:
     """All objects of a kind; None if the user may not see them, or the cluster has none such."""
     try:
-        return [
-            msgspec.json.decode(raw, type=dict) async for raw in undecoded(client, resource, params=params)
-        ]
+        return [json async for json in everything(client, resource, params=params)]
     except (ForbiddenError, NotFoundError):
         return None

@@ -12,8 +12,6 @@ import shlex
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from trainyard_api import names
 from trainyard_assist.explain import read
 from trainyard_assist.explain.text import listed
@@ -25,7 +23,7 @@ from trainyard_platform.stack.tenants import TRAINJOBS
 
 from ..files import stackfile
 from . import connection
-from .lists import everything, undecoded
+from .lists import everything
 
 _NO_NEW_ONES: Final = json.dumps({"spec": {"hard": {TRAINJOBS: "0"}}}, separators=(",", ":"))
 
@@ -148,10 +146,9 @@ async def _of_trainjobs(client: Client, of_jobsets: list[dict[str, Any]]) -> lis
     """Those of these Workloads of JobSets whose JobSet is a TrainJob's."""
     if not of_jobsets:
         return []
-    jobsets = [msgspec.json.decode(raw) async for raw in undecoded(client, JOBSETS, accept=METADATA_OF_ALL)]
     of_trainjobs = {
         f"{read.text(jobset, 'metadata', 'namespace')}/{read.name(jobset)}"
-        for jobset in jobsets
+        async for jobset in everything(client, JOBSETS, accept=METADATA_OF_ALL)
         if _owner(jobset) == names.TRAINJOB
     }
     return [workload for workload in of_jobsets if _job(workload) in of_trainjobs]

@@ -39,6 +39,7 @@ from trainyard_kube.client import (
     ConflictError,
     ForbiddenError,
     NotFoundError,
+    Resource,
     RetriableError,
     UnauthorizedError,
 )
@@ -53,7 +54,7 @@ from trainyard_kube.resources import (
 )
 
 from . import job_names, queues, workspace
-from .lists import undecoded
+from .lists import everything
 from .observe import expected
 
 DEFAULT_RUNTIME: Final = "torch-distributed"
@@ -286,7 +287,7 @@ async def runtime_of(
     raise UserError(clean(f"there is no runtime {name}{there}{similar.hint(name, allowed)}"))
 
 
-async def _names(client: Client, namespace: str, kind: Any) -> list[str]:
+async def _names(client: Client, namespace: str, kind: Resource) -> list[str]:
     try:
         return await job_names.names_in(client, namespace, kind)
     except ApiError:
@@ -451,9 +452,7 @@ async def _last(client: Client, namespace: str, folder: str, copied: Json | None
         return copied
     params = {"labelSelector": f"{names.FOLDER_LABEL}={folder}"}
     try:
-        trainjobs: list[Json] = [
-            msgspec.json.decode(raw) async for raw in undecoded(client, TRAINJOBS, namespace, params=params)
-        ]
+        trainjobs = [job async for job in everything(client, TRAINJOBS, namespace, params=params)]
     except ApiError:
         return None
     of_folder = [

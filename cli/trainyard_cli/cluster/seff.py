@@ -7,7 +7,7 @@ metrics-server or an adapter of Prometheus serves; not every cluster has it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -54,7 +54,7 @@ async def look(client: Client, namespace: str, job: str) -> Seen:
         trainjob = await in_time(client.get(TRAINJOBS.path(namespace, job)))
     except NotFoundError as error:
         raise await not_found(client, namespace, job, error) from error
-    own = f"{names.JOBSET_NAME_LABEL}={job}"
+    own = {"labelSelector": f"{names.JOBSET_NAME_LABEL}={job}"}
     is_over = jobs.row(trainjob).is_over
     jobset, pods, metrics = await asyncio.gather(
         _jobset(client, namespace, job),
@@ -87,9 +87,9 @@ async def _jobset(client: Client, namespace: str, job: str) -> Json | None:
         return None
 
 
-async def _pods(client: Client, namespace: str, own: str) -> Sequence[Json]:
+async def _pods(client: Client, namespace: str, own: Mapping[str, str]) -> Sequence[Json]:
     try:
-        return [pod async for pod in everything(client, PODS, namespace, selector=own)]
+        return [pod async for pod in everything(client, PODS, namespace, params=own)]
     except ForbiddenError as error:
         raise UserError(f"you are not allowed to list pods in namespace {namespace}") from error
 
@@ -98,10 +98,10 @@ async def _nothing() -> tuple[Sequence[Json], str]:
     return (), ""
 
 
-async def _metrics(client: Client, namespace: str, own: str) -> tuple[Sequence[Json], str]:
+async def _metrics(client: Client, namespace: str, own: Mapping[str, str]) -> tuple[Sequence[Json], str]:
     """The metrics of the pods, or why there are none."""
     try:
-        listed = everything(client, POD_METRICS, namespace, selector=own)
+        listed = everything(client, POD_METRICS, namespace, params=own)
         return [metrics async for metrics in listed], ""
     except UnauthorizedError:
         raise

@@ -8,9 +8,6 @@ with the rights of the user.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Final
-
-import msgspec
 
 from trainyard_api.json_types import Json
 from trainyard_delivery.drift import writers
@@ -20,16 +17,14 @@ from trainyard_kube.credentials import Credentials
 from trainyard_kube.resources import CRDS
 
 from .drift_judge import judge
-from .lists import undecoded
-
-_CRD: Final = "CustomResourceDefinition"
-"""Has no field that a later version of it could not change, and a megabyte to send: its metadata will do."""
+from .lists import everything
 
 
 async def refusals(client: Client, manifests: Sequence[Json]) -> list[str]:
     """A sentence for each of these objects that exists and cannot become what its manifest says."""
-    crds = [Ref.of(manifest) for manifest in manifests if manifest["kind"] == _CRD]
-    tried = [manifest for manifest in manifests if manifest["kind"] != _CRD]
+    # A CRD has no field that a later version could not change, and a megabyte: its metadata will do.
+    crds = [Ref.of(manifest) for manifest in manifests if manifest["kind"] == CRDS.kind]
+    tried = [manifest for manifest in manifests if manifest["kind"] != CRDS.kind]
     verdicts = [*await _going(client, crds), *await judge(client, tried, writers.table())]
     return [
         _being_deleted(verdict) if verdict.state is State.GOING else _immutable(verdict, client.credentials)
@@ -43,10 +38,9 @@ async def _going(client: Client, crds: Collection[Ref]) -> list[Verdict]:
     if not crds:
         return []
     by_name = {ref.name: ref for ref in crds}
-    objects = [msgspec.json.decode(raw) async for raw in undecoded(client, CRDS, accept=METADATA_OF_ALL)]
     return [
         Verdict(by_name[name], State.GOING, why=why)
-        for live in objects
+        async for live in everything(client, CRDS, accept=METADATA_OF_ALL)
         if (name := live["metadata"]["name"]) in by_name and (why := going(live))
     ]
 

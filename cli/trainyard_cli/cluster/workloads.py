@@ -22,7 +22,7 @@ from trainyard_operator.core import model
 from trainyard_operator.core.decide.views import jobset_of, runtime_key, trainjob_of
 from trainyard_operator.core.status import conditions, display_state
 
-from .lists import undecoded
+from .lists import everything, undecoded
 
 
 @dataclass
@@ -39,7 +39,7 @@ async def look(client: Client, *, pools: bool) -> Seen:
     Raises the client's errors if the TrainJobs cannot be seen.
     """
     seen = Seen()
-    trainjobs = [trainjob_of(msgspec.json.decode(raw)) async for raw in undecoded(client, TRAINJOBS)]
+    trainjobs = [trainjob_of(manifest) async for manifest in everything(client, TRAINJOBS)]
     jobsets, schedulers = {}, {}
     async for raw in _tried(client, JOBSETS, seen):
         child = jobset_of(raw).jobset
