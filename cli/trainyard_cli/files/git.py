@@ -18,7 +18,6 @@ from trainyard_api.places import NoSiteError
 EVERYTHING_DEPENDS_ON: Final = ("stacks", "policies")
 """Folders that change what the rules say about files that have not changed."""
 
-
 _GIT: Final = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false")
 """Nothing is written, and the program that a repository's settings name to watch its files is not started."""
 _CHUNK: Final = 64 * 1024
@@ -46,15 +45,20 @@ def changed(files: Sequence[Path], since: str) -> tuple[Path, ...]:
     All of them if a stack or a rule has changed. Raises `GitError` if
     git cannot tell.
     """
-    if any(Path(name).parts[0] in EVERYTHING_DEPENDS_ON for name in changes_of_site(since)):
+    names = changes(since)
+    if any(Path(name).parts[0] in EVERYTHING_DEPENDS_ON for name in _from_site(names)):
         return tuple(files)
-    return touched(files, since)
+    return _named(files, names)
 
 
 def touched(files: Sequence[Path], since: str) -> tuple[Path, ...]:
     """As `changed`, whatever else has changed."""
+    return _named(files, changes(since))
+
+
+def _named(files: Sequence[Path], names: Sequence[str]) -> tuple[Path, ...]:
     top = root()
-    paths = {top / name for name in changes(since)}
+    paths = {top / name for name in names}
     return tuple(file for file in files if file.resolve() in paths)
 
 
@@ -72,7 +76,10 @@ def changes(since: str) -> tuple[str, ...]:
 
 def changes_of_site(since: str) -> tuple[str, ...]:
     """As `changes`, but as paths from the site of the current folder, if it is in one."""
-    names = changes(since)
+    return _from_site(changes(since))
+
+
+def _from_site(names: tuple[str, ...]) -> tuple[str, ...]:
     try:
         inside = places.site().root.relative_to(root())
     except (NoSiteError, ValueError):
