@@ -15,16 +15,17 @@ from trainyard_api.errors import UserError
 
 def read(files: Iterable[Path]) -> list[documents.Document]:
     """The documents in the files; raises `UserError` or `DocumentError` with the place."""
-    given: list[documents.Document] = []
-    for file in files:
-        try:
-            text = file.read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise UserError(f"{file}:1: not UTF-8") from error
-        except OSError as error:
-            raise UserError(f"{file}:1: {error.strerror}") from error
-        given += documents.parse(text, str(file))
-    return given
+    return [document for file in files for document in documents.parse(text(file), str(file))]
+
+
+def text(file: Path) -> str:
+    """What is in a file; raises `UserError` with the place."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file}:1: not UTF-8") from error
+    except OSError as error:
+        raise UserError(f"{file}:1: {error.strerror}") from error
 
 
 def catalog(folder: Path | None = None) -> list[documents.Document]:

@@ -19,7 +19,7 @@ from trainyard_api.errors import UserError
 from trainyard_api.places import Site
 from trainyard_platform.catalog import images
 
-from . import pin
+from . import manifests, pin
 
 TEMPLATE: Final = "examples/site"
 _WORKFLOWS: Final = ("pull-request", "deploy", "drift")
@@ -170,12 +170,7 @@ def write(folder: Path, held: Mapping[str, File]) -> None:
 
 
 def _read(path: Path) -> File:
-    try:
-        return File(path.read_text(encoding="utf-8"), executable=os.access(path, os.X_OK))
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}:1: not UTF-8") from error
-    except OSError as error:
-        raise UserError(f"{path}:1: {error.strerror}") from error
+    return File(manifests.text(path), executable=os.access(path, os.X_OK))
 
 
 def _named(text: str, source: str, stack: str) -> str:
