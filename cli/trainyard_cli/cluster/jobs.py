@@ -210,11 +210,12 @@ async def _queues(
             why = "you are not allowed to list Workloads" if isinstance(error, ForbiddenError) else str(error)
             continue
         counted = places.counted_places(workloads, queues, partial=within is not None)
-        own = {key: workload for key, workload in jobs.current(workloads).items() if key in live}
-        waiting = [workload for key, workload in own.items() if live[key].waits]
-        behind = {_key(queue): text(queue, "spec", "clusterQueue") for queue in queues}
+        waiting = [
+            workload for job, workload in jobs.current(workloads).items() if job in live and live[job].waits
+        ]
+        behind = {key(queue): text(queue, "spec", "clusterQueue") for queue in queues}
         where = {**counted, **await reported(client, waiting, behind, counted)}
-        partial = any(where[_key(workload)].partial for workload in waiting if _key(workload) in where)
+        partial = any(where[key(workload)].partial for workload in waiting if key(workload) in where)
         return workloads, where, (OWN_ALONE,) if partial else ()
     return [], {}, (f"places in queues are not known: {why}",) if waits else ()
 
@@ -226,7 +227,7 @@ async def reported(
     counted: Mapping[jobs.Key, QueuePlace],
 ) -> dict[jobs.Key, QueuePlace]:
     """The places as Kueue itself reports them, where the user may ask it."""
-    named = dict.fromkeys((_key(workload)[0], text(workload, "spec", "queueName")) for workload in waiting)
+    named = dict.fromkeys((key(workload)[0], text(workload, "spec", "queueName")) for workload in waiting)
     local_queues = [queue for queue in named if behind.get(queue)][:MOST_QUEUES]
     answers = await asyncio.gather(*(_pending(client, *queue) for queue in local_queues))
     reported = {}
@@ -259,5 +260,6 @@ def _slim(raw: msgspec.Raw, decoder: msgspec.json.Decoder[Any]) -> Json:
     return slim
 
 
-def _key(of: Json) -> jobs.Key:
+def key(of: Json) -> jobs.Key:
+    """Namespace and name of an object."""
     return text(of, "metadata", "namespace"), name(of)

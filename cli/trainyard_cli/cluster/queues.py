@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from trainyard_api import names, similar
 from trainyard_api.errors import UserError
@@ -22,6 +22,7 @@ from trainyard_assist import quota
 from trainyard_assist.explain import QueuePlace
 from trainyard_assist.explain import queue_place as places
 from trainyard_assist.explain.read import name, objects, text, texts
+from trainyard_assist.jobs import Key
 from trainyard_assist.queues import Door, doors
 from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError, Resource
 from trainyard_kube.resources import (
@@ -40,9 +41,6 @@ from .observe import in_time
 
 MOST: Final = 256
 """The most objects of a kind that are requested one by one."""
-
-Key = tuple[str, str]
-"""Namespace and name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +164,9 @@ async def _defaults(client: Client, namespace: str) -> Mapping[str, str] | None:
     }
 
 
-async def _local_queues(client: Client, namespace: str) -> list[dict[str, Any]]:
+async def _local_queues(client: Client, namespace: str) -> list[Json]:
     try:
-        return [door async for door in everything(client, LOCAL_QUEUES, namespace)]
+        return await _all(client, LOCAL_QUEUES, namespace)
     except NotFoundError as error:
         source = client.credentials.source
         raise UserError(f"{source}: there is no LocalQueue API: Kueue is not installed") from error
@@ -199,7 +197,7 @@ async def _places(
 ) -> Mapping[Key, QueuePlace]:
     """The places of Workloads: Kueue's own, or else counted."""
     counted = places.counted_places(workloads, all_doors, partial=partial)
-    behind = {_key(door): text(door, "spec", "clusterQueue") for door in own}
+    behind = {jobs.key(door): text(door, "spec", "clusterQueue") for door in own}
     waiting = [
         workload
         for workload in workloads
@@ -291,7 +289,3 @@ async def _flavors(client: Client, cluster_queues: Iterable[Json]) -> list[Json]
 
 async def _all(client: Client, resource: Resource, namespace: str | None = None) -> list[Json]:
     return [json async for json in everything(client, resource, namespace)]
-
-
-def _key(of: Json) -> Key:
-    return text(of, "metadata", "namespace"), name(of)
