@@ -5,6 +5,7 @@ Called by `rollout`. Queries the cluster, with only read rights.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 from trainyard_kube.client import Client, NotFoundError
@@ -31,12 +32,14 @@ def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[st
 
 async def refused(client: Client, tenants: Iterable[str]) -> list[str]:
     """Refusals for the namespaces of these tenants; a namespace that does not exist is created."""
-    sentences = []
-    for name in tenants:
-        try:
-            namespace = await client.get(NAMESPACES.path(name=name))
-        except NotFoundError:
-            continue
-        if by := namespace_owners.owner(namespace):
-            sentences.append(namespace_owners.refusal(name, by))
-    return sentences
+    sentences = await asyncio.gather(*(_refusal(client, name) for name in tenants))
+    return [sentence for sentence in sentences if sentence]
+
+
+async def _refusal(client: Client, name: str) -> str:
+    try:
+        namespace = await client.get(NAMESPACES.path(name=name))
+    except NotFoundError:
+        return ""
+    by = namespace_owners.owner(namespace)
+    return namespace_owners.refusal(name, by) if by else ""
