@@ -81,7 +81,7 @@ async def look(client: Client, namespace: str, queue: str | None = None) -> Seen
     there = await _there(client, namespace, own)
     workloads = there.workloads or ()
     where = await _places(client, own, workloads, there.all_doors, partial=there.partial)
-    unseen = list(there.quotas.unseen)
+    unseen = list(there.unseen)
     if there.workloads is None:
         unseen.append("the jobs that wait: you are not allowed to list Workloads")
     waits = {text(workload, "spec", "queueName") for workload in workloads if places.waits(workload)}
@@ -128,7 +128,8 @@ class _There:
     all_doors: list[Json]
     partial: bool
     """Whether these two are only those of the namespace."""
-    quotas: _Quota
+    unseen: tuple[str, ...]
+    """What of the quota could not be seen, in words."""
     state: quota.State
 
 
@@ -146,7 +147,7 @@ async def _there(client: Client, namespace: str, own: Iterable[Json]) -> _There:
         workloads=workloads or (),
         whole=quotas.whole,
     )
-    return _There(workloads, all_doors, partial, quotas, state)
+    return _There(workloads, all_doors, partial, quotas.unseen, state)
 
 
 async def _defaults(client: Client, namespace: str) -> Mapping[str, str] | None:
@@ -198,12 +199,7 @@ async def _places(
     """The places of Workloads: Kueue's own, or else counted."""
     counted = places.counted_places(workloads, all_doors, partial=partial)
     behind = {jobs.key(door): text(door, "spec", "clusterQueue") for door in own}
-    waiting = [
-        workload
-        for workload in workloads
-        if places.waits(workload)
-        and (text(workload, "metadata", "namespace"), text(workload, "spec", "queueName")) in behind
-    ]
+    waiting = [workload for workload in workloads if places.waits(workload)]
     return {**counted, **await jobs.reported(client, waiting, behind, counted)}
 
 
