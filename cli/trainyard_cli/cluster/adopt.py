@@ -89,7 +89,7 @@ async def observe(
     """
     record = await _get(client, CONFIGMAPS, trainer_namespace, RECORD)
     others = [
-        *((CRDS, None, f"{plural}.{names.TRAINER_GROUP}") for plural in _plurals()),
+        *((CRDS, None, resource.full_name) for resource in (TRAINJOBS, *RUNTIMES.values())),
         *((resource, None, name) for resource, name in WEBHOOK_CONFIGURATIONS),
         *((resource, trainer_namespace, PUBLIC) for resource in (CONFIGMAPS, ROLES, ROLE_BINDINGS)),
         *((RUNTIMES[names.CLUSTER_TRAINING_RUNTIME], None, name) for name in runtimes),
@@ -300,10 +300,6 @@ def _recorded(record: Json | None) -> Iterator[tuple[Resource, str | None, str]]
     for ref in before.objects if before is not None else ():
         if (ref.api_version, ref.kind) in _RESOURCES:
             yield _resource(ref), ref.namespace or None, ref.name
-
-
-def _plurals() -> tuple[str, ...]:
-    return (TRAINJOBS.plural, *(resource.plural for resource in RUNTIMES.values()))
 
 
 def _resource(ref: Ref) -> Resource:

@@ -40,14 +40,16 @@ class _Child:
 class Belongings:
     """Objects that belong to one TrainJob."""
 
-    def __init__(self, client: Client, trainjob: Json, children: Sequence[_Child]) -> None:
+    def __init__(
+        self, client: Client, trainjob: Json, children: Sequence[_Child], hidden: Sequence[str]
+    ) -> None:
         """Hold what `find` has found."""
         self._client = client
         self._trainjob = trainjob
         self._children = children
         self.released: list[str] = []
         """Objects without an owner now: kind and name of each."""
-        self.hidden: Sequence[str] = ()
+        self.hidden = hidden
         """Mounted objects that the user may not see, so that nobody can tell whose they are."""
 
     @classmethod
@@ -70,9 +72,7 @@ class Belongings:
             if read.owned(child, trainjob) is not None:
                 version = read.text(child, "metadata", "resourceVersion")
                 children.append(_Child(f"{kind} {name}", path, child, version))
-        belongings = cls(client, trainjob, children)
-        belongings.hidden = hidden
-        return belongings
+        return cls(client, trainjob, children, hidden)
 
     async def release(self) -> str:
         """Have them stay when the TrainJob goes; says why one cannot, and then none does."""
