@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from trainyard_api import places, stack_yaml
-from trainyard_api.errors import UserError
 from trainyard_platform.errors import PlatformError
 
 from . import rendering, stackfile
@@ -101,7 +100,7 @@ def _config(file: Path) -> bytes:
         return b""  # who reads what it says reports it
     try:
         return json.dumps(stack_yaml.load(text)["config"], default=str).encode()
-    except (UserError, KeyError, TypeError, yaml.YAMLError):
+    except (KeyError, TypeError, yaml.YAMLError):
         return text.encode()
 
 

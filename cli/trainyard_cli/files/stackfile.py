@@ -91,7 +91,7 @@ def vendored(name: str, file: Path) -> Path | None:
     root = _root().resolve()
     try:
         folder = _read(name, file).artifacts.folder
-    except (DocumentError, UserError):
+    except UserError:
         return None
     if not folder:
         return None

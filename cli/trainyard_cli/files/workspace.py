@@ -332,13 +332,9 @@ def _too_large(folder: Path, size: str, most: int, entries: Sequence[_Entry]) ->
 
 def _refused(folder: Path, size: str, title: str, largest: Sequence[tuple[str, str]]) -> WorkspaceError:
     rows = [f"  {amount:>10}  {clean(path)}" for amount, path in largest]
-    return LargeFolderError(
-        "\n".join(
-            [f"{clean(str(folder))}: {size} can travel with a TrainJob. {title}:", *rows, _WAY_OUT]
-            if rows
-            else [f"{clean(str(folder))}: {size} can travel with a TrainJob.", _WAY_OUT]
-        )
-    )
+    about = f" {title}:" if rows else ""
+    first = f"{clean(str(folder))}: {size} can travel with a TrainJob.{about}"
+    return LargeFolderError("\n".join([first, *rows, _WAY_OUT]))
 
 
 def _unreadable(path: Path, error: OSError) -> WorkspaceError:
