@@ -1,7 +1,9 @@
 """`trainyard retry`: what it deletes and sends, what it asks, and what is left wherever it stops."""
 
 import asyncio
+import errno
 import json
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -232,6 +234,18 @@ def test_a_file_that_cannot_be_written_stops_it_before_anything_is_deleted(
     assert (code, out) == (2, "")
     assert "Not a directory: the manifest is kept there while it is sent; name another folder with" in err
     assert [method for method, _ in api.writes()] == ["POST"]
+
+
+def test_of_a_manifest_that_does_not_fit_on_the_disk_no_half_is_left(
+    again: Again, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    code, _, err = again(Cluster())
+    assert (code, "No space left on device: the manifest is kept there" in err) == (2, True)
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize(

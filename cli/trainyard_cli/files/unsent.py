@@ -6,6 +6,7 @@ Called by `retry`, which deletes a TrainJob before it sends the next one.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -49,6 +50,8 @@ def keep(manifest: Manifest, key: str) -> Path:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
         raise UserError(
             f"{path}: {error.strerror}: the manifest is kept there while it is sent; name another folder "
             "with XDG_STATE_HOME"
