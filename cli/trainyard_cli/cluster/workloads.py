@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -58,11 +58,11 @@ async def look(client: Client, *, pools: bool) -> Seen:
     for trainjob in trainjobs:
         if conditions.finished(conditions.of(trainjob.status)):
             continue
-        jobset = jobsets.get((trainjob.namespace, trainjob.name))
+        key = (trainjob.namespace, trainjob.name)
+        jobset = jobsets.get(key)
         workload = admitted.get(trainjob.uid) or admitted.get("" if jobset is None else jobset.uid, {})
-        place = places.get((trainjob.namespace, trainjob.name), frozenset())
-        by = schedulers.get((trainjob.namespace, trainjob.name), frozenset())
-        seen.jobs.append(replace(_seen(trainjob, jobset, workload, queues, place), schedulers=by))
+        place, by = places.get(key, frozenset()), schedulers.get(key, frozenset())
+        seen.jobs.append(_seen(trainjob, jobset, workload, queues, pools=place, schedulers=by))
     return seen
 
 
@@ -71,7 +71,9 @@ def _seen(
     jobset: model.JobSet | None,
     workload: Json,
     queues: Mapping[tuple[str, str], str],
+    *,
     pools: frozenset[str],
+    schedulers: frozenset[str],
 ) -> Job:
     runtime = runtime_key(trainjob)
     own = jobset if jobset is not None and jobset.owner_uid == trainjob.uid else None
@@ -91,6 +93,7 @@ def _seen(
             for flavor in (assigned.get("flavors") or {}).values()
         ),
         pools=pools,
+        schedulers=schedulers,
         priority_class=trainjob.labels.get(names.PRIORITY_CLASS_LABEL, ""),
         requests=_requests(workload),
         held_by_kueue=trainjob.held_by_kueue,
