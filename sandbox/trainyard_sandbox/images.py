@@ -159,7 +159,8 @@ class Images:
     def read(cls, toolchain: Toolchain, parts: Iterable[str] = PARTS) -> Images:
         """Those of a sandbox with these parts, from `images.yaml`; with all of them by default."""
         chosen = {None, *parts}
-        document: dict[str, Any] = yaml.safe_load(places.shipped(f"{IMAGES}/images.yaml").read_text())
+        text = places.shipped(f"{IMAGES}/images.yaml").read_text()
+        document: dict[str, Any] = yaml.load(text, Loader=yaml.CSafeLoader)
         images = {name: Image(name, **entry) for name, entry in document["images"].items()}
         used = {image.base for image in images.values()}
         bases: dict[str, Base | Image] = {

@@ -116,7 +116,8 @@ class Tool:
 @cache
 def tools() -> Mapping[str, Tool]:
     """All entries of `toolchain.yaml` by name, in its order."""
-    entries: dict[str, dict[str, Any]] = yaml.safe_load((TOOLCHAIN / "toolchain.yaml").read_text())
+    text = (TOOLCHAIN / "toolchain.yaml").read_text()
+    entries: dict[str, dict[str, Any]] = yaml.load(text, Loader=yaml.CSafeLoader)
     return {name: Tool(name=name, **entry) for name, entry in entries.items()}
 
 
