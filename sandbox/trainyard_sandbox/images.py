@@ -475,7 +475,7 @@ def _wait_for(socket: Path, process: subprocess.Popen[bytes], log: Path) -> None
 
 def _forget_older(archive: Path, name: str) -> None:
     """Keep only the newest archive of an image; the store has it unpacked."""
-    for other in archive.parent.glob(f"{name}-*.tar"):
+    for other in archive.parent.glob(f"{name}-{_ANY_KEY}.tar"):
         if other != archive:
             other.unlink()
 
