@@ -144,11 +144,11 @@ preview: environment ## What make up would do, under the policies: STACK=name [O
 
 .PHONY: manifests
 manifests: environment ## A stack as plain YAML, in waves: STACK=name OUTPUT=folder
-	@$(TRAINYARD) manifests --stack "$${STACK:?Say which stack: make $@ STACK=name}" --output "$${OUTPUT:-manifests/$$STACK}"
+	@$(TRAINYARD) manifests $(ON_STACK) --output "$${OUTPUT:-manifests/$$STACK}"
 
 .PHONY: impact
 impact: environment ## The TrainJobs that a change touches: STACK=name SINCE=REF [FORMAT=json]
-	@$(TRAINYARD) impact --stack "$${STACK:?Say which stack: make $@ STACK=name}" --since "$${SINCE:?Say since when: make $@ SINCE=origin/main}" --output "$${FORMAT:-text}"
+	@$(TRAINYARD) impact $(ON_STACK) --since "$${SINCE:?Say since when: make $@ SINCE=origin/main}" --output "$${FORMAT:-text}"
 
 .PHONY: report
 report: environment ## What a change does, as Markdown for those who review it: SINCE=REF [RESULTS=folder] [RUN=address]
@@ -166,7 +166,7 @@ destroy: environment ## Remove a stack's platform and leave its jobs, after sayi
 drift: environment ## Is the cluster what git says? STACK=name [FORMAT=json] [METRICS=file]
 	@code=0; \
 	$(TRAINYARD) preview $(ON_STACK) --expect-no-changes >&2 || code=$$?; \
-	$(TRAINYARD) drift --stack "$$STACK" --output "$${FORMAT:-text}" $${METRICS:+--metrics "$$METRICS"} || code=$$?; \
+	$(TRAINYARD) drift $(ON_STACK) --output "$${FORMAT:-text}" $${METRICS:+--metrics "$$METRICS"} || code=$$?; \
 	exit $$code
 
 # CONTRIBUTING.md says what each of the three is for. What they print last is all that one needs to read.

@@ -33,6 +33,11 @@ class Call:
     answered: float
 
     @property
+    def key(self) -> str:
+        """Its object, as `namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
     def done(self) -> bool:
         """Whether the request succeeded."""
         return 200 <= self.code < 300
@@ -98,7 +103,7 @@ def creation_times(calls: Iterable[Call], resource: str) -> dict[str, float]:
     times: dict[str, float] = {}
     for call in calls:
         if call.resource == resource and call.code == 201 and call.verb in ("create", "patch"):
-            times.setdefault(f"{call.namespace}/{call.name}", call.answered)
+            times.setdefault(call.key, call.answered)
     return times
 
 
@@ -108,9 +113,8 @@ def write_times(calls: Iterable[Call], resource: str, agent: str) -> dict[str, l
     `agent` is the prefix of the client's User-Agent.
     """
     times: dict[str, list[float]] = {}
-    for call in calls:
-        if call.resource == resource and call.is_write and call.done and call.agent.startswith(agent):
-            times.setdefault(f"{call.namespace}/{call.name}", []).append(call.answered)
+    for call in _writes(calls, resource, agent):
+        times.setdefault(call.key, []).append(call.answered)
     return times
 
 
@@ -120,10 +124,15 @@ def sent_times(calls: Iterable[Call], resource: str, agent: str) -> dict[str, fl
     `agent` is the prefix of the client's User-Agent.
     """
     times: dict[str, float] = {}
+    for call in _writes(calls, resource, agent):
+        times.setdefault(call.key, call.received)
+    return times
+
+
+def _writes(calls: Iterable[Call], resource: str, agent: str) -> Iterator[Call]:
     for call in calls:
         if call.resource == resource and call.is_write and call.done and call.agent.startswith(agent):
-            times.setdefault(f"{call.namespace}/{call.name}", call.received)
-    return times
+            yield call
 
 
 def latencies(starts: dict[str, float], answers: dict[str, list[float]]) -> dict[str, float]:
@@ -154,11 +163,10 @@ class Tail:
     `calls` is what came since the last `reset`; `heard` is told of each call.
     """
 
-    def __init__(self, path: Path, user: str = USER) -> None:
+    def __init__(self, path: Path) -> None:
         self.calls: list[Call] = []
         self.heard: Callable[[Call], None] = lambda call: None
         self._path = path
-        self._user = user
         self._at = 0
         self._rest = b""
 
@@ -169,7 +177,7 @@ class Tail:
             data = file.read()
         self._at += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
-        for call in parse(lines, self._user):
+        for call in parse(lines):
             self.calls.append(call)
             self.heard(call)
 

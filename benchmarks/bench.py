@@ -195,9 +195,7 @@ def _quantiles(title: str, seconds: dict[str, float]) -> dict[str, float]:
 
 
 @asynccontextmanager
-async def at_work(
-    side: Side, *, ask_webhooks: bool = False, company: Company | None = None
-) -> AsyncIterator[Bench]:
+async def at_work(side: Side, *, ask_webhooks: bool, company: Company | None) -> AsyncIterator[Bench]:
     """A side on a fresh control plane, warm; with its webhooks asked, or in company."""
     with TemporaryDirectory(prefix="trainyard-bench-") as name, control_plane() as plane, ExitStack() as more:
         beside: Mapping[str, Controller] = {}

@@ -23,6 +23,7 @@ from trainyard_api import names
 from trainyard_api.configuration import API_VERSION, KIND
 from trainyard_sandbox import pki
 from trainyard_sandbox.assembly import free_port
+from trainyard_sandbox.commands import FETCHES, new_log, run_logged
 from trainyard_sandbox.isolation import die_with_parent
 from trainyard_sandbox.paths import PROJECT, cache_dir
 from trainyard_sandbox.toolchain import Toolchain
@@ -228,31 +229,17 @@ def serving_certificates(folder: Path) -> tuple[bytes, Path]:
 def environment(checkout: Path = PROJECT) -> Path:
     """A virtual environment with only what a checkout's operator requires, made once and kept in the cache.
 
-    Raises `BenchmarkError` if it cannot be made.
+    Raises `SandboxError` if it cannot be made.
     """
     requirements = checkout / "requirements" / "operator.txt"
     digest = hashlib.sha256(requirements.read_bytes() + sys.version.encode()).hexdigest()[:12]
     folder = cache_dir() / "benchmarks" / digest
     if (folder / "done").exists():
         return folder
-    log = folder.with_suffix(".log")
-    log.parent.mkdir(parents=True, exist_ok=True)
     print(f"Making the operator's environment in {folder} ...", file=sys.stderr)
-    steps = (
-        (sys.executable, "-m", "venv", "--clear", folder),
-        (
-            folder / "bin" / "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--require-hashes",
-            "--requirement",
-            requirements,
-        ),
-    )
-    with log.open("wb") as file:
-        for step in steps:
-            if subprocess.run([str(word) for word in step], stdout=file, stderr=file, check=False).returncode:
-                raise BenchmarkError(f"The operator's environment could not be made; see {log}")
+    log, doing = new_log("benchmarks"), "make the operator's environment"
+    run_logged([sys.executable, "-m", "venv", "--clear", folder], log, doing)
+    pip = [str(folder / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
+    run_logged([*pip, "--require-hashes", "--requirement", requirements], log, doing, tries=FETCHES)
     (folder / "done").touch()
     return folder

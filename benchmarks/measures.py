@@ -37,11 +37,11 @@ async def burst(bench: Bench, *, sizes: Sequence[int]) -> Figures:
     return figures
 
 
-async def _wave(bench: Bench, prefix: str, jobs: int, **spec: Any) -> Figures:
+async def _wave(bench: Bench, prefix: str, jobs: int) -> Figures:
     """So many suspended TrainJobs at once; leaves a controller that has nothing left to do."""
     names = _names(prefix, jobs)
     mark = bench.mark()
-    await _until_status(bench, names, suspend=True, **spec)
+    await _until_status(bench, names, suspend=True)
     used = bench.used(mark)
     start = min(call.received for call in bench.calls if call.agent == AGENT and call.resource == TRAINJOBS)
     status_writes = audit.write_times(bench.calls, "trainjobs/status", bench.side.agent)
@@ -159,10 +159,9 @@ async def queue(bench: Bench, *, jobs: int) -> Figures:
     mark = bench.mark()
     start = time.time()
     if bench.controller is None:
-        sending = driver.make_jobsets(names, queue=QUEUE)
+        await driver.make_jobsets(names, queue=QUEUE)
     else:
-        sending = driver.submit(names, nodes=1, queue=QUEUE)
-    await sending
+        await driver.submit(names, nodes=1, queue=QUEUE)
     await driver.until("resumed", lambda: sum(name in driver.resumed for name in names), jobs)
     await driver.settled()
     used = bench.used(mark)

@@ -47,13 +47,3 @@ def _text(pid: int, file: str) -> str:
         return Path(f"/proc/{pid}/{file}").read_text()
     except (FileNotFoundError, ProcessLookupError) as error:
         raise BenchmarkError(f"process {pid}, which is measured, has ended") from error
-
-
-def load() -> float:
-    """How many processes the machine has been busy with in the last minute."""
-    return os.getloadavg()[0]
-
-
-def cores() -> set[int]:
-    """The cores that this process, and so all that it starts, may run on."""
-    return os.sched_getaffinity(0)

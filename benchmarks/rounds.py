@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 import time
@@ -13,7 +14,6 @@ from pathlib import Path
 from trainyard_api.errors import UserError
 from trainyard_sandbox.toolchain import tools
 
-from . import processes
 from .bench import Side, at_work
 from .figures import Figure, together
 from .measures import Figures
@@ -92,7 +92,7 @@ def cause(error: Exception) -> str:
 
 
 async def _turn(scenario: Scenario, side: Side, *, quick: bool) -> Turn:
-    load, began = processes.load(), time.monotonic()
+    load, began = os.getloadavg()[0], time.monotonic()
     async with at_work(side, ask_webhooks=scenario.webhooks, company=scenario.company) as bench:
         figures = await scenario.measure(bench, **(scenario.quick if quick else scenario.much))
     seconds = time.monotonic() - began
@@ -119,7 +119,7 @@ def machine() -> dict[str, str]:
     )
     memory = next(line.split()[1] for line in _lines("/proc/meminfo") if line.startswith("MemTotal"))
     return {
-        "CPU": f"{len(processes.cores())} cores, {cpu}",
+        "CPU": f"{len(os.sched_getaffinity(0))} cores, {cpu}",
         "memory": f"{int(memory) / 2**20:.0f} GiB",
         "kernel": platform.release(),
         "Python": platform.python_version(),

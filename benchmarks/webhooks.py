@@ -11,12 +11,14 @@ from trainyard_kube.resources import WEBHOOK_CONFIGURATIONS
 from .controllers import Controller
 
 _CALLED = {
-    "MutatingWebhookConfiguration": {"trainjob": ("defaulter", MUTATE_TRAINJOB)},
-    "ValidatingWebhookConfiguration": {
-        singular: ("validator", VALIDATE + singular)
+    "MutatingWebhookConfiguration": [("defaulter", "trainjob", MUTATE_TRAINJOB)],
+    "ValidatingWebhookConfiguration": [
+        (role, singular, path + singular)
+        for role, path in (("validator", VALIDATE), ("policies", POLICIES))
         for singular in ("trainjob", "trainingruntime", "clustertrainingruntime")
-    },
+    ],
 }
+"""Role, what it is asked about, and its path."""
 _UNLESS_DISABLED = {
     "matchExpressions": [
         {"key": "trainer.kubeflow.org/webhook-validation", "operator": "NotIn", "values": ["disabled"]}
@@ -38,24 +40,20 @@ def configurations(controller: Controller, *, policies: bool = False) -> list[di
             "metadata": {"name": name},
             "webhooks": [
                 _webhook(
-                    f"{role}.{singular}",
+                    role,
                     singular,
                     {"url": url + path, **trust},
                     controller.defaults_if if role == "defaulter" else None,
                 )
-                for singular, (role, path) in _CALLED[resource.kind].items()
-            ]
-            + [
-                _webhook(f"policies.{singular}", singular, {"url": url + POLICIES + singular, **trust})
-                for singular in _CALLED[resource.kind]
-                if policies and resource.kind == "ValidatingWebhookConfiguration"
+                for role, singular, path in _CALLED[resource.kind]
+                if policies or role != "policies"
             ],
         }
         for resource, name in WEBHOOK_CONFIGURATIONS
     ]
 
 
-def _webhook(name: str, singular: str, client: dict[str, Any], only_if: str | None = None) -> dict[str, Any]:
+def _webhook(role: str, singular: str, client: dict[str, Any], only_if: str | None) -> dict[str, Any]:
     rule = {
         "apiGroups": ["trainer.kubeflow.org"],
         "apiVersions": ["v1alpha1"],
@@ -63,7 +61,7 @@ def _webhook(name: str, singular: str, client: dict[str, Any], only_if: str | No
         "resources": [f"{singular}s"],
     }
     return {
-        "name": f"{name}.trainer.kubeflow.org",
+        "name": f"{role}.{singular}.trainer.kubeflow.org",
         "admissionReviewVersions": ["v1"],
         "clientConfig": client,
         "failurePolicy": "Fail",

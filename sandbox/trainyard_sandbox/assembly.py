@@ -18,7 +18,7 @@ from .control_plane import AUDIT_POLICY, ControlPlane, Credentials
 from .errors import SandboxError
 from .images import Store
 from .isolation import CLUSTER_ADDRESS
-from .node import Node, address
+from .node import Node, address, numbered
 from .paths import Instance
 from .pki import KeyPair, write_private
 from .services import Services
@@ -59,7 +59,7 @@ def assemble(instance: Instance, toolchain: Toolchain, port: int, store: Store |
     components.append(_kwok(toolchain, instance))
     members: list[Node] = []
     if store:
-        services = Services(instance.config, instance.dir / "volumes", node_names(instance, 1)[0])
+        services = Services(instance.config, instance.dir / "volumes", _node_name(instance, 1))
         services.volumes.mkdir(exist_ok=True)
         files |= services.files()
         clients |= {
@@ -89,7 +89,11 @@ def assemble(instance: Instance, toolchain: Toolchain, port: int, store: Store |
 
 def node_names(instance: Instance, nodes: int) -> list[str]:
     """The names of the Node objects: the first is `<sandbox>-node`, the second `<sandbox>-node-2`."""
-    return [f"{instance.name}-node" + (f"-{number}" if number > 1 else "") for number in range(1, nodes + 1)]
+    return [_node_name(instance, number) for number in range(1, nodes + 1)]
+
+
+def _node_name(instance: Instance, number: int) -> str:
+    return numbered(f"{instance.name}-node", number)
 
 
 def free_port(count: int = 1) -> int:
@@ -114,7 +118,7 @@ def free_port(count: int = 1) -> int:
 
 
 def _node(instance: Instance, creds: Credentials, number: int) -> Node:
-    name = node_names(instance, number)[-1]
+    name = _node_name(instance, number)
     folder = f"node-{number}"
     return Node(
         name=name,

@@ -159,25 +159,23 @@ class Bundle:
             with place.open(INDEX, 0) as file:
                 text = file.read(_INDEX_AT_MOST)
         except FileNotFoundError:
-            raise SandboxError(f"{VARIABLE}={where}: there is no {INDEX}. {_OTHERWISE}") from None
+            raise _unusable(where, f"there is no {INDEX}") from None
         except PROBLEMS as error:
-            raise SandboxError(f"{VARIABLE}={where}: {reason(error)}. {_OTHERWISE}") from error
+            raise _unusable(where, reason(error)) from error
         if digest is not None and (actual := hashlib.sha256(text).hexdigest()) != digest:
-            raise SandboxError(
-                f"{VARIABLE}={where}: the SHA-256 of its {INDEX} is {actual}. This is not the bundle that is"
-                f" meant, so nothing of it is used. {_OTHERWISE}"
+            raise _unusable(
+                where,
+                f"the SHA-256 of its {INDEX} is {actual}. This is not the bundle that is meant, so nothing of"
+                " it is used",
             )
         try:
             index = Index.model_validate_json(text, by_alias=True, by_name=False)
         except ValidationError as error:
             location, sentence = next(sentences(error, Index))
             at = "".join(f".{step}" for step in location)
-            raise SandboxError(f"{VARIABLE}={where}: {INDEX}{at}: {sentence}. {_OTHERWISE}") from None
+            raise _unusable(where, f"{INDEX}{at}: {sentence}") from None
         if index.machine != platform.machine():
-            raise SandboxError(
-                f"{VARIABLE}={where}: it is for {index.machine}, and this machine is {platform.machine()}."
-                f" {_OTHERWISE}"
-            )
+            raise _unusable(where, f"it is for {index.machine}, and this machine is {platform.machine()}")
         return cls(where, place, index)
 
     def take(self, path: str, progress: Progress) -> bool:
@@ -208,12 +206,16 @@ class Bundle:
         return True
 
 
+def _unusable(where: str, problem: str) -> SandboxError:
+    return SandboxError(f"{VARIABLE}={where}: {problem}. {_OTHERWISE}")
+
+
 def _place(where: str) -> tuple[Place, str | None]:
     """Where a bundle is, and the SHA-256 of its index if that is said."""
     if "://" not in where:
         path = Path(where).expanduser()
         if not path.exists():
-            raise SandboxError(f"{VARIABLE}={where}: there is no such file or folder. {_OTHERWISE}")
+            raise _unusable(where, "there is no such file or folder")
         return (Folder(path) if path.is_dir() else Archive(path)), None
     url, fragment = urldefrag(where)
     require_safe(url, f"{VARIABLE}={where}")

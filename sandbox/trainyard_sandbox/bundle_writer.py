@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .bundle import INDEX, Index, Piece
+from .downloads import digest_of
 from .paths import cache_dir
 from .progress import Progress
 
@@ -59,9 +60,8 @@ def write(paths: Sequence[str], output: Path, progress: Progress, *, archive: bo
         unfinished = whole.with_suffix(".partial")
         with tarfile.open(unfinished, "w:") as tar:
             # The index first: whoever reads the archive needs it first.
-            for file in [partial / INDEX, *sorted(partial.iterdir())]:
-                if file.name != INDEX or not tar.getmembers():
-                    tar.add(file, file.name, filter=_nobodys)
+            for file in sorted(partial.iterdir(), key=lambda file: (file.name != INDEX, file)):
+                tar.add(file, file.name, filter=_nobodys)
         unfinished.replace(whole)
         shutil.rmtree(partial)
     return Written(whole, digest)
@@ -76,9 +76,7 @@ def _piece(path: str, folder: Path, progress: Progress) -> Piece:
             shutil.copyfile(source, target)
         else:
             _pack(source, target)
-        with target.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return Piece(file=target.name, sha256=digest, size=target.stat().st_size)
+        return Piece(file=target.name, sha256=digest_of(target, "sha256"), size=target.stat().st_size)
 
 
 def _pack(source: Path, target: Path) -> None:

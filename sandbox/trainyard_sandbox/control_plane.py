@@ -27,8 +27,16 @@ AUDIT_POLICY: dict[str, Any] = {
     "rules": [{"level": "Metadata"}],
 }
 
-_REQUESTS = {"kube-api-qps": 500, "kube-api-burst": 1000}
-"""Of the controller manager and the scheduler; with their defaults, jobs would wait for them in a burst."""
+_ONLY_ONE = {
+    "bind-address": "127.0.0.1",
+    "secure-port": "0",
+    "leader-elect": "false",
+    "profiling": "false",
+    # With their defaults, jobs would wait for them in a burst.
+    "kube-api-qps": 500,
+    "kube-api-burst": 1000,
+}
+"""Flags of the controller manager and of the scheduler, of which no other takes turns with them."""
 
 
 @dataclass(frozen=True)
@@ -181,27 +189,16 @@ class ControlPlane:
     def _controller_manager(self, binary: Callable[[str], Path], creds: Credentials) -> Component:
         flags = {
             "kubeconfig": self.config / "controller-manager.kubeconfig",
-            "bind-address": "127.0.0.1",
-            "secure-port": "0",
-            "leader-elect": "false",
             "use-service-account-credentials": "true",
             "service-account-private-key-file": creds.service_accounts.key,
             "root-ca-file": creds.ca.pair.cert,
-            "profiling": "false",
-            **_REQUESTS,
+            **_ONLY_ONE,
         }
         argv = _argv(binary("kube-controller-manager"), flags)
         return Component("kube-controller-manager", argv, after=("kube-apiserver",))
 
     def _scheduler(self, binary: Callable[[str], Path]) -> Component:
-        flags = {
-            "kubeconfig": self.config / "scheduler.kubeconfig",
-            "bind-address": "127.0.0.1",
-            "secure-port": "0",
-            "leader-elect": "false",
-            "profiling": "false",
-            **_REQUESTS,
-        }
+        flags = {"kubeconfig": self.config / "scheduler.kubeconfig", **_ONLY_ONE}
         return Component("kube-scheduler", _argv(binary("kube-scheduler"), flags), after=("kube-apiserver",))
 
 

@@ -18,13 +18,13 @@ class SandboxError(UserError):
     def __init__(self, message: str, log: Path | None = None) -> None:
         self.message = message
         self.log = log
-        super().__init__(message if log is None else f"{message}\n{last_lines(log)}\n(whole log: {log})")
+        super().__init__(message if log is None else f"{message}\n{_last_lines(log)}\n(whole log: {log})")
 
 
-def last_lines(log: Path, count: int = 15) -> str:
-    """The last `count` lines of `log`, indented; says so if there are none."""
+def _last_lines(log: Path) -> str:
+    """The last lines of `log`, indented; says so if there are none."""
     try:
-        lines = log.read_text(errors="replace").splitlines()[-count:]
+        lines = log.read_text(errors="replace").splitlines()[-15:]
     except FileNotFoundError:
         lines = []
     return "\n".join(f"    {line}" for line in lines) or "    (the log is empty)"

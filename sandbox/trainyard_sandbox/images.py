@@ -159,7 +159,8 @@ class Images:
     def read(cls, toolchain: Toolchain, parts: Iterable[str] = PARTS) -> Images:
         """Those of a sandbox with these parts, from `images.yaml`; with all of them by default."""
         chosen = {None, *parts}
-        document: dict[str, Any] = yaml.safe_load(places.shipped(f"{IMAGES}/images.yaml").read_text())
+        text = places.shipped(f"{IMAGES}/images.yaml").read_text()
+        document: dict[str, Any] = yaml.load(text, Loader=yaml.CSafeLoader)
         images = {name: Image(name, **entry) for name, entry in document["images"].items()}
         used = {image.base for image in images.values()}
         bases: dict[str, Base | Image] = {
@@ -474,7 +475,7 @@ def _wait_for(socket: Path, process: subprocess.Popen[bytes], log: Path) -> None
 
 def _forget_older(archive: Path, name: str) -> None:
     """Keep only the newest archive of an image; the store has it unpacked."""
-    for other in archive.parent.glob(f"{name}-*.tar"):
+    for other in archive.parent.glob(f"{name}-{_ANY_KEY}.tar"):
         if other != archive:
             other.unlink()
 

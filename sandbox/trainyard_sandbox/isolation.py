@@ -264,18 +264,19 @@ def cgroup_processes(name: str) -> set[int]:
     }
 
 
-def kill_cgroup(name: str, *, timeout: float = 120.0) -> None:
+def kill_cgroup(name: str) -> None:
     """Kill every process in the control group `name` except this one.
 
     Raises:
-        SandboxError: If some are still there after `timeout` seconds.
+        SandboxError: If some are still there after two minutes.
     """
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + 120
     while left := cgroup_processes(name) - {os.getpid()}:
         if time.monotonic() > deadline:
             raise SandboxError(f"Processes of the sandbox do not end: {sorted(left)}.")
         for pid in left:
-            _signal(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         _collect()
         time.sleep(0.02)
 
@@ -283,8 +284,8 @@ def kill_cgroup(name: str, *, timeout: float = 120.0) -> None:
 def remove_cgroup(name: str) -> None:
     """Remove the control group `name`, which must have no processes."""
     for hierarchy in _hierarchies():
-        folders = [*(hierarchy / name).rglob("*"), hierarchy / name]
-        for folder in sorted(folders, key=lambda path: len(path.parts), reverse=True):
+        folders = [hierarchy / name, *(hierarchy / name).rglob("*")]
+        for folder in sorted(folders, reverse=True):  # those below a group before it
             _remove_group(folder, time.monotonic() + 10)
 
 
@@ -301,18 +302,9 @@ def _remove_group(folder: Path, deadline: float) -> None:
 
 def _collect() -> None:
     """Reap ended children, in case the caller waits for them to end."""
-    try:
+    with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             continue
-    except ChildProcessError:
-        return
-
-
-def _signal(pid: int, number: int) -> None:
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        return
 
 
 def _hierarchies() -> Iterator[Path]:

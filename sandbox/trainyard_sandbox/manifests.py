@@ -11,17 +11,18 @@ HELPER_SCRIPTS = "volume-helper"
 """The ConfigMap with the scripts of those pods."""
 
 
-def _cluster_role(name: str, *rules: tuple[str, str, str]) -> Manifest:
-    """A ClusterRole with rules (API group, resources, verbs); commas separate resources and verbs."""
-    return {
+def _rights(user: str, *rules: tuple[str, str, str]) -> list[Manifest]:
+    """What allows a user this everywhere: API group, resources and verbs, both separated by commas."""
+    role = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
-        "metadata": {"name": name},
+        "metadata": {"name": user},
         "rules": [
             {"apiGroups": [group], "resources": resources.split(","), "verbs": verbs.split(",")}
             for group, resources, verbs in rules
         ],
     }
+    return [role, _cluster_role_binding(user, user, user)]
 
 
 def _cluster_role_binding(name: str, role: str, user: str) -> Manifest:
@@ -34,24 +35,20 @@ def _cluster_role_binding(name: str, role: str, user: str) -> Manifest:
     }
 
 
-_NAMES: list[Manifest] = [
-    _cluster_role(
-        "trainyard:coredns",
-        ("", "services,pods,namespaces", "list,watch"),
-        ("discovery.k8s.io", "endpointslices", "list,watch"),
-    ),
-    _cluster_role_binding("trainyard:coredns", "trainyard:coredns", "trainyard:coredns"),
-]
+_NAMES = _rights(
+    "trainyard:coredns",
+    ("", "services,pods,namespaces", "list,watch"),
+    ("discovery.k8s.io", "endpointslices", "list,watch"),
+)
 
 _VOLUMES: list[Manifest] = [
-    _cluster_role(
+    *_rights(
         "trainyard:volumes",
         ("", "nodes,persistentvolumeclaims", "get,list,watch"),
         ("", "persistentvolumes", "create,delete,get,list,patch,update,watch"),
         ("", "events", "create,patch"),
         ("storage.k8s.io", "storageclasses", "get,list,watch"),
     ),
-    _cluster_role_binding("trainyard:volumes", "trainyard:volumes", "trainyard:volumes"),
     {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
@@ -86,17 +83,12 @@ _VOLUMES: list[Manifest] = [
     },
 ]
 
-_NETWORK_POLICIES: list[Manifest] = [
-    _cluster_role(
-        "trainyard:network-policies",
-        ("", "nodes", "get"),
-        ("", "pods,namespaces", "list,watch"),
-        ("networking.k8s.io", "networkpolicies", "list,watch"),
-    ),
-    _cluster_role_binding(
-        "trainyard:network-policies", "trainyard:network-policies", "trainyard:network-policies"
-    ),
-]
+_NETWORK_POLICIES = _rights(
+    "trainyard:network-policies",
+    ("", "nodes", "get"),
+    ("", "pods,namespaces", "list,watch"),
+    ("networking.k8s.io", "networkpolicies", "list,watch"),
+)
 
 BOOTSTRAP: list[Manifest] = [
     # The API server calls kubelets for logs, exec and port-forward.

@@ -81,7 +81,7 @@ class Node:
         """The four components, in starting order; those of a further node end in its number."""
         space, containerd = self.space, containerd_name(self.number)
         kubelet, proxy, router = (
-            f"{name}{_suffix(self.number)}" for name in ("kubelet", "kube-proxy", "kube-router")
+            numbered(name, self.number) for name in ("kubelet", "kube-proxy", "kube-router")
         )
         run = Path("/run") if self.number == 1 else run_folder(space)
         arguments = [
@@ -196,11 +196,12 @@ class Node:
 
 def containerd_name(number: int) -> str:
     """What the component containerd of a node is called."""
-    return f"containerd{_suffix(number)}"
+    return numbered("containerd", number)
 
 
-def _suffix(number: int) -> str:
-    return "" if number == 1 else f"-{number}"
+def numbered(name: str, number: int) -> str:
+    """What something of a node is called: of a further node, with its number."""
+    return name if number == 1 else f"{name}-{number}"
 
 
 def address(number: int) -> str:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 
 from rich.console import Console
@@ -34,7 +34,7 @@ class _Step:
     """How much of it is done, where that is known."""
     ended: float | None = None
     failed: bool = False
-    reported: float = field(default=0.0)
+    reported: float = 0.0
     """When a line last told that it runs."""
 
     @property

@@ -148,19 +148,26 @@ def _create_stack(
 
 
 def _stack_file(instance: Instance, kubernetes: str, parts: Collection[str]) -> Path:
-    """A copy of the stack file for Pulumi to write its salt into; an existing salt is kept."""
+    """A copy of the stack file for Pulumi to write its salt into."""
     source = _own_file(instance)
-    copy = instance.dir / "pulumi" / source.name
-    old = copy.read_text().splitlines() if copy.exists() else []
-    salt = [line for line in old if line.startswith("encryptionsalt:")]
     with _reading(source):
         adapted, notes = _adapted(source.read_text(), kubernetes, parts)
-    text = "\n".join([*salt, adapted])
-    if not copy.exists() or copy.read_text() != text:
-        write_private(copy, text.encode())
+    copy = instance.dir / "pulumi" / source.name
+    if _write_copy(copy, adapted):
         for note in notes:
             print(f"{places.shown(source)}: {note}", file=sys.stderr)
     return copy
+
+
+def _write_copy(copy: Path, stack_file: str) -> bool:
+    """Write a copy of a stack file, with the salt that Pulumi has put into it; False if nothing changes."""
+    old = copy.read_text() if copy.exists() else None
+    salt = [line for line in (old or "").splitlines() if line.startswith("encryptionsalt:")]
+    text = "\n".join([*salt, stack_file])
+    if text == old:
+        return False
+    write_private(copy, text.encode())
+    return True
 
 
 def _own_file(instance: Instance) -> Path:
@@ -182,7 +189,7 @@ def _reading(source: Path) -> Iterator[None]:
 
 
 def _site_file(instance: Instance, site: str, kubernetes: str, parts: Collection[str]) -> Path:
-    """A copy of a site's stack file that fits the sandbox; Pulumi's salt in it is kept."""
+    """A copy of a site's stack file that fits the sandbox, for Pulumi to write its salt into."""
     stacks = instance.project / "stacks"
     source = stacks / f"Pulumi.{site}.yaml"
     if source.parent != stacks or not source.is_file():
@@ -200,12 +207,7 @@ def _site_file(instance: Instance, site: str, kubernetes: str, parts: Collection
     with _reading(source):
         value, notes = site_stack.adapted(stack_yaml.load(source.read_text()), own, kubernetes, parts)
     copy = instance.dir / "pulumi" / "sites" / source.name
-    copy.parent.mkdir(exist_ok=True)
-    old = copy.read_text().splitlines() if copy.exists() else []
-    salt = [line for line in old if line.startswith("encryptionsalt:")]
-    text = "\n".join([*salt, yaml.safe_dump(value, sort_keys=False)])
-    if not copy.exists() or copy.read_text() != text:
-        write_private(copy, text.encode())
+    _write_copy(copy, yaml.safe_dump(value, sort_keys=False))
     for note in notes:
         print(f"stacks/Pulumi.{site}.yaml on the sandbox: {note}", file=sys.stderr)
     return copy

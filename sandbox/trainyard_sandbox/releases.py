@@ -110,7 +110,8 @@ class Offer:
 @cache
 def releases() -> Mapping[str, Release]:
     """All entries of `releases.yaml`, by the tool's name."""
-    return {name: Release.model_validate(entry) for name, entry in yaml.safe_load(FILE.read_text()).items()}
+    entries = yaml.load(FILE.read_text(), Loader=yaml.CSafeLoader)
+    return {name: Release.model_validate(entry) for name, entry in entries.items()}
 
 
 def archive(tool: str) -> Archive | None:

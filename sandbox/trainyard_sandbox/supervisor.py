@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -41,7 +41,6 @@ class Component:
         after: Components that must answer before this one starts.
         ready: Where it answers once it works, seen from the first space: `HOST:PORT` or the
             path of a socket; None: it works when it runs.
-        env: Its whole environment besides PATH.
         space: The node whose space it runs in; None for the first.
     """
 
@@ -49,7 +48,6 @@ class Component:
     argv: Sequence[str]
     after: Sequence[str] = ()
     ready: str | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
     space: str | None = None
 
 
@@ -153,8 +151,8 @@ class Supervisor:
         self._untold = False
         """The state file lacks the newest state."""
         self._stopping = asyncio.Event()
-        self._names: dict[int, str] = {}
-        self._ended: dict[int, asyncio.Event] = {}
+        self._processes: dict[int, tuple[str, asyncio.Event]] = {}
+        """The name of the component that each process is, and what is set when it ends."""
         self._spaces = {space.name: space for space in plan.spaces}
         self._namespaces: dict[str, Namespaces] = {}
 
@@ -235,8 +233,7 @@ class Supervisor:
             running.state, running.since = ComponentState.ENDED, time.time()
             self._tell()
             return
-        self._names[process.pid] = component.name
-        self._ended[process.pid] = asyncio.Event()
+        self._processes[process.pid] = component.name, asyncio.Event()
         process.returncode = 0  # we collect it ourselves; Popen must not
         running.state, running.pid, running.since = ComponentState.STARTING, process.pid, time.time()
         self._tell()
@@ -248,7 +245,7 @@ class Supervisor:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={"PATH": os.environ["PATH"], **component.env},
+                env={"PATH": os.environ["PATH"]},
                 start_new_session=True,
                 preexec_fn=self._entrance(component),  # noqa: PLW1509 (there is one thread)
             )
@@ -274,8 +271,9 @@ class Supervisor:
                 return
             if not pid:
                 return
-            if name := self._names.pop(pid, None):
-                self._ended.pop(pid).set()
+            if process := self._processes.pop(pid, None):
+                name, ended = process
+                ended.set()
                 running = self._state.components[name]
                 running.state, running.exit_code = ComponentState.ENDED, os.waitstatus_to_exitcode(status)
                 # The machine may give the number to another process.
@@ -285,8 +283,9 @@ class Supervisor:
     async def _stop_all(self) -> None:
         for component in reversed(self._plan.components):
             pid = self._state.components[component.name].pid
-            if pid is None or not (ended := self._ended.get(pid)):
+            if pid not in self._processes:
                 continue
+            _, ended = self._processes[pid]
             os.kill(pid, signal.SIGTERM)
             try:
                 await asyncio.wait_for(ended.wait(), _GRACE_SECONDS)
@@ -295,11 +294,9 @@ class Supervisor:
 
     def _tell(self) -> None:
         """Write the state; on a full disk the sandbox runs on, and `_start_all` tries again."""
-        try:
+        self._untold = True
+        with contextlib.suppress(OSError):
             self._state.write(self._state_file)
-        except OSError:
-            self._untold = True
-        else:
             self._untold = False
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

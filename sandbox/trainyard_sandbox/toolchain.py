@@ -18,6 +18,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -112,9 +113,11 @@ class Tool:
         return self.seconds + more * _PACKAGE_SECONDS, self.packages + more
 
 
-def tools() -> dict[str, Tool]:
+@cache
+def tools() -> Mapping[str, Tool]:
     """All entries of `toolchain.yaml` by name, in its order."""
-    entries: dict[str, dict[str, Any]] = yaml.safe_load((TOOLCHAIN / "toolchain.yaml").read_text())
+    text = (TOOLCHAIN / "toolchain.yaml").read_text()
+    entries: dict[str, dict[str, Any]] = yaml.load(text, Loader=yaml.CSafeLoader)
     return {name: Tool(name=name, **entry) for name, entry in entries.items()}
 
 
@@ -183,18 +186,16 @@ class Toolchain:
     """Finds, takes or builds binaries.
 
     Args:
-        names: The tools wanted; None for all. Of two that have a binary of the same name, the one that
-            comes later in `toolchain.yaml` counts.
+        names: The tools wanted. Of two that have a binary of the same name, the one that comes later in
+            `toolchain.yaml` counts.
         path: The PATH to search first; by default `os.environ["PATH"]`. The commands of a sandbox count
             for nothing: its `pulumi` leads back to a binary that this class has found.
         from_source: Build what would come from upstream's releases, also what is in the cache from there.
     """
 
-    def __init__(
-        self, names: Iterable[str] | None = None, path: str | None = None, *, from_source: bool = False
-    ) -> None:
-        chosen = None if names is None else set(names)
-        self.tools = [tool for name, tool in tools().items() if chosen is None or name in chosen]
+    def __init__(self, names: Iterable[str], path: str | None = None, *, from_source: bool = False) -> None:
+        chosen = set(names)
+        self.tools = [tool for name, tool in tools().items() if name in chosen]
         self._path = without_commands(os.environ.get("PATH", "") if path is None else path)
         self._from_source = from_source
         self._owners = {name: tool.name for tool in self.tools for name in tool.binaries}

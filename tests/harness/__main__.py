@@ -29,7 +29,6 @@ LOCK = ".reports.lock"
 """The file that a run holds while it lives: a second one would take its sandboxes and its reports."""
 LOGS = "TRAINYARD_TEST_LOGS"
 """The variable that tells tests where the logs of their sandboxes are to be kept."""
-NO_BUDGETS: Mapping[str, Budget] = {}
 MOST_LOOKED_AT_AGAIN = 10
 """With more causes something is broken, and a second look would only take time."""
 
@@ -76,7 +75,7 @@ def _clear(why: str) -> None:
         print(f"{why}: {line}", file=sys.stderr, flush=True)
 
 
-def run(chosen: Sequence[Step], folder: Path, budgets: Mapping[str, Budget] = NO_BUDGETS) -> int:
+def run(chosen: Sequence[Step], folder: Path, budgets: Mapping[str, Budget] = {}) -> int:
     """Run steps in a folder up to the first that fails, twice where a second look is said, and tell."""
     reports = folder / REPORTS
     shutil.rmtree(reports, ignore_errors=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -17,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from benchmarks import audit
 from tests.harness import rights
 from tests.harness.leftovers import note
 from tests.harness.phases import with_parts
@@ -30,7 +30,7 @@ from .patience import STARTED, Limit, eventually
 Object = dict[str, Any]
 Objects = list[Object]
 
-OPERATOR = "system:serviceaccount:trainyard-system:trainyard-operator"
+OPERATOR = rights.USER
 JOBSET = "system:serviceaccount:jobset-system:jobset-controller"
 """As whom the two write that make a TrainJob run."""
 
@@ -183,15 +183,13 @@ class Cluster:
         """Wait until objects meet a condition, in kubectl's words (`condition=Ready`, `jsonpath=...`)."""
         self.kubectl("wait", *what, f"--for={condition}", f"--timeout={within}")
 
-    def wait_for_condition(
-        self, job: str, kind: str, status: str = "True", within: Limit = STARTED
-    ) -> Object:
+    def wait_for_condition(self, job: str, kind: str, within: Limit = STARTED) -> Object:
         def ask() -> Object | None:
             found = self.condition(job, kind)
-            assert found is None or found["status"] == status, found
+            assert found is None or found["status"] == "True", found
             return found
 
-        found: Object = eventually(f"{job} has {kind}={status}", ask, within=within)
+        found: Object = eventually(f"{job} is {kind}", ask, within=within)
         return found
 
     def pulumi(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -257,18 +255,9 @@ class Cluster:
 
     def audited_writes(self, user: str, name: str) -> Sequence[str]:
         """`verb resource/subresource` of every write that a user made to objects of that name."""
-        writes = []
-        for line in self.sandbox.log_file("audit").read_text().splitlines():
-            event = json.loads(line)
-            target = event.get("objectRef", {})
-            if (
-                event["user"].get("username") == user  # an unauthenticated request has none
-                and event["verb"] in ("create", "update", "patch", "delete")
-                and target.get("name") == name
-            ):
-                sub = f"/{target['subresource']}" if "subresource" in target else ""
-                writes.append(f"{event['verb']} {target['resource']}{sub}")
-        return writes
+        with self.sandbox.log_file("audit").open("rb") as lines:
+            calls = list(audit.parse(lines, user))
+        return [f"{call.verb} {call.resource}" for call in calls if call.is_write and call.name == name]
 
     def writes_for(self, job: str) -> Sequence[str]:
         """The operator's writes for a TrainJob: two until its JobSet has a status, one for each later status.
@@ -403,16 +392,15 @@ def from_this_machine(deployment: str, binary: Path) -> Object:
 @contextlib.contextmanager
 def scaled_down(cluster: Cluster, namespace: str, deployment: str) -> Iterator[None]:
     """Nothing of the deployment runs."""
-    place = (f"deployment/{deployment}", "-n", namespace)
+    place, target = cluster.within(namespace), f"deployment/{deployment}"
 
-    def pods() -> list[Object]:
-        text = cluster.kubectl("get", "pods", "-n", namespace, "-o", "json")
-        return [p for p in json.loads(text)["items"] if p["metadata"]["name"].startswith(deployment)]
+    def gone() -> bool:
+        return not any(pod["metadata"]["name"].startswith(deployment) for pod in place.list("pods"))
 
-    cluster.kubectl("scale", *place, "--replicas=0")
+    place.kubectl("scale", target, "--replicas=0")
     try:
-        eventually(f"{deployment} is gone", lambda: not pods())
+        eventually(f"{deployment} is gone", gone)
         yield
     finally:
-        cluster.kubectl("scale", *place, "--replicas=1")
-        cluster.wait(*place, condition="condition=Available")
+        place.kubectl("scale", target, "--replicas=1")
+        place.wait(target, condition="condition=Available")

@@ -122,10 +122,10 @@ def _versions(cluster: Cluster, name: str, image: str, packages: Sequence[str]) 
     return versions
 
 
-def examples(folder: Path = ROOT / "examples") -> dict[str, set[str]]:
+def examples() -> dict[str, set[str]]:
     """The folders of `examples/` with a TrainJob, by its runtime."""
     listed = defaultdict(set)
-    for path in folder.glob("*/*.yaml"):
+    for path in (ROOT / "examples").glob("*/*.yaml"):
         for manifest in yaml.safe_load_all(path.read_text(encoding="utf-8")):
             if isinstance(manifest, Mapping) and manifest.get("kind") == "TrainJob":
                 listed[manifest["spec"]["runtimeRef"]["name"]].add(path.parent.name)

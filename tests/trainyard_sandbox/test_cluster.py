@@ -428,7 +428,7 @@ def test_a_part_is_added_to_a_sandbox_only_once_what_had_ended_runs_again(
 
 
 def test_a_plan_reads_back_as_it_was_written(tmp_path: Path) -> None:
-    component = Component("a", ["/bin/true"], ["b"], "1.2.3.4:5", {"K": "V"}, "node-1")
+    component = Component("a", ["/bin/true"], ["b"], "1.2.3.4:5", "node-1")
     space = Space("node-1", "group", "kubelet", "log", "1.2.3.4", "1.3.0.0/24")
     plan = Plan([component], "logs", "state", "group", [space])
     plan.write(tmp_path / "plan.json")

@@ -203,3 +203,13 @@ def test_the_work_that_is_left_is_what_neither_the_store_nor_the_cache_nor_a_bun
     keys = {image.tag: image.key(bases, listed.toolchain) for image in (made, bundled)}
     (project / "cache" / "store" / "keys.json").write_text(json.dumps(keys))
     assert listed.parts() == [Part("image b", Kind.BUILD, 20.0), Part("unpack", Kind.FINISH, 34.0)]
+
+
+def test_an_older_archive_of_an_image_goes_and_that_of_one_with_a_longer_name_stays(tmp_path: Path) -> None:
+    older, newer, other = (
+        tmp_path / f"{name}.tar" for name in (f"mpi-{16 * 'a'}", f"mpi-{16 * 'b'}", f"mpi-gpu-{16 * 'c'}")
+    )
+    for archive in (older, newer, other):
+        archive.touch()
+    images._forget_older(newer, "mpi")
+    assert sorted(tmp_path.iterdir()) == [newer, other]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from trainyard_api.reasons import Reason
@@ -35,6 +36,17 @@ LOST_OTHERS = (
 WAITS_FOR_A_POD = (
     "1 of 3 pods of the cache are ready; pod tj-cache-0-2 is not scheduled: 0/4 nodes are available"
 )
+
+
+LAST_ATTEMPT = Finding(
+    Reason.ATTEMPT_FAILED,
+    SECOND,
+    "in attempt 2 node 1 failed first: exit code 1, container node of pod tj-node-0-1-x on node n1: "
+    "ValueError: no (train.py:3)",
+    "correct the error that the last lines report, and create the TrainJob again",
+    log=("Traceback (most recent call last):", '  File "train.py", line 3', "ValueError: no"),
+)
+"""What is told of the second attempt of `with_attempts`."""
 
 
 def with_attempts() -> Object:
@@ -92,6 +104,12 @@ def failed_alike() -> Object:
     noted = with_attempts()["status"]["trainyard"]
     ended = trainjob(condition("Failed", "SameFailureTwice", message))
     return {**ended, "status": {**ended["status"], "trainyard": noted}}
+
+
+def exited(how: str, **more: Any) -> Finding:
+    """What is told of the first rank's container: the code, and what more is known of its end."""
+    see = "see its log: kubectl logs tj-node-0-0-x -c node -n team"
+    return Finding(Reason.CONTAINER_EXITED, FIRST, f"container node exited with code {how}", see, **more)
 
 
 def of_framework(name: str) -> Object:
@@ -282,14 +300,7 @@ CASES = (
             pods=(unready(waiting("CrashLoopBackOff"), terminated(3), restarts=4), pod(1)),
             log=("Traceback", "  lost"),
         ),
-        Finding(
-            Reason.CONTAINER_EXITED,
-            FIRST,
-            "container node exited with code 3, after 4 restarts",
-            "see its log: kubectl logs tj-node-0-0-x -c node -n team",
-            ranks=(0,),
-            log=("Traceback", "  lost"),
-        ),
+        exited("3, after 4 restarts", ranks=(0,), log=("Traceback", "  lost")),
     ),
     Case(
         "what is noted of a JobSet that was deleted is not why a container of its successor exits",
@@ -297,13 +308,7 @@ CASES = (
             trainjob=noted_once(failedAt=ago(55)),
             pods=(unready(waiting("CrashLoopBackOff"), terminated(3), restarts=4), pod(2)),
         ),
-        Finding(
-            Reason.CONTAINER_EXITED,
-            FIRST,
-            "container node exited with code 3, after 4 restarts",
-            "see its log: kubectl logs tj-node-0-0-x -c node -n team",
-            ranks=(0,),
-        ),
+        exited("3, after 4 restarts", ranks=(0,)),
     ),
     Case(
         "nor is a failure after which the job had continued",
@@ -312,13 +317,7 @@ CASES = (
             jobset=jobset(seconds=7200),
             pods=(unready(waiting("CrashLoopBackOff"), terminated(3), restarts=4), pod(2)),
         ),
-        Finding(
-            Reason.CONTAINER_EXITED,
-            FIRST,
-            "container node exited with code 3, after 4 restarts",
-            "see its log: kubectl logs tj-node-0-0-x -c node -n team",
-            ranks=(0,),
-        ),
+        exited("3, after 4 restarts", ranks=(0,)),
     ),
     Case(
         "a container that was started again just now, as often before, is not believed",
@@ -334,68 +333,37 @@ CASES = (
     Case(
         "a container that was killed, and nobody says why, may have wanted more memory than its limit",
         failed(pods=(pod(0, "Failed", state=terminated(137), limits={"memory": "1Gi"}),)),
-        Finding(
-            Reason.CONTAINER_EXITED,
-            FIRST,
-            "container node exited with code 137 (SIGKILL, often because memory ran out, its limit is 1Gi)",
-            "see its log: kubectl logs tj-node-0-0-x -c node -n team",
-        ),
+        exited("137 (SIGKILL, often because memory ran out, its limit is 1Gi)"),
         State.FAILED,
     ),
     Case(
         "of a container that was killed, what a program beside its own had left before is not told",
         failed(pods=(pod(0, "Failed", state=terminated(137, message=BESIDE)),)),
-        Finding(
-            Reason.CONTAINER_EXITED,
-            FIRST,
-            "container node exited with code 137 (SIGKILL, often because memory ran out)",
-            "see its log: kubectl logs tj-node-0-0-x -c node -n team",
-        ),
+        exited("137 (SIGKILL, often because memory ran out)"),
         State.FAILED,
     ),
     Case(
         "a container that was killed where it has no limit may have wanted more memory than its node has",
         failed(pods=(pod(0, "Failed", state=terminated(137)),)),
-        Finding(
-            Reason.CONTAINER_EXITED,
-            FIRST,
-            "container node exited with code 137 (SIGKILL, often because memory ran out)",
-            "see its log: kubectl logs tj-node-0-0-x -c node -n team",
-        ),
+        exited("137 (SIGKILL, often because memory ran out)"),
         State.FAILED,
     ),
     Case(
         "a container that crashed is told with the signal",
         failed(pods=(pod(0, "Failed", state=terminated(139)),)),
-        Finding(
-            Reason.CONTAINER_EXITED,
-            FIRST,
-            "container node exited with code 139 (SIGSEGV)",
-            "see its log: kubectl logs tj-node-0-0-x -c node -n team",
-        ),
+        exited("139 (SIGSEGV)"),
         State.FAILED,
     ),
     Case(
         "a code above all signals is a code alone",
         failed(pods=(pod(0, "Failed", state=terminated(255)),)),
-        Finding(
-            Reason.CONTAINER_EXITED,
-            FIRST,
-            "container node exited with code 255",
-            "see its log: kubectl logs tj-node-0-0-x -c node -n team",
-        ),
+        exited("255"),
         State.FAILED,
     ),
     Case(
         "a container that died of a bus error may have wanted more shared memory",
         failed(pods=(pod(0, "Failed", state=terminated(135)),)),
-        Finding(
-            Reason.CONTAINER_EXITED,
-            FIRST,
-            "container node exited with code 135 (SIGBUS, often because /dev/shm is full: "
-            "torch-shared-memory has a larger one)",
-            "see its log: kubectl logs tj-node-0-0-x -c node -n team",
-        ),
+        exited("135 (SIGBUS, often because /dev/shm is full: torch-shared-memory has a larger one)"),
         State.FAILED,
     ),
     Case(
@@ -457,14 +425,7 @@ CASES = (
             pods=(pod(0, "Failed", state=terminated(1, message="Connection closed by peer")),),
             trainjob=with_attempts(),
         ),
-        Finding(
-            Reason.ATTEMPT_FAILED,
-            Ref("Pod", "tj-node-0-1-x", "team"),
-            "in attempt 2 node 1 failed first: exit code 1, container node of pod tj-node-0-1-x on node n1: "
-            "ValueError: no (train.py:3)",
-            "correct the error that the last lines report, and create the TrainJob again",
-            log=("Traceback (most recent call last):", '  File "train.py", line 3', "ValueError: no"),
-        ),
+        LAST_ATTEMPT,
         State.FAILED,
     ),
     Case(
@@ -474,16 +435,12 @@ CASES = (
             jobset=restarted(1, volumeClaimPolicies=[CHECKPOINTS]),
             trainjob=with_attempts(),
         ),
-        Finding(
-            Reason.ATTEMPT_FAILED,
-            Ref("Pod", "tj-node-0-1-x", "team"),
-            "in attempt 2 node 1 failed first: exit code 1, container node of pod tj-node-0-1-x on node n1: "
-            "ValueError: no (train.py:3)",
-            "correct the error that the last lines report, and create the TrainJob again. If you delete this "
-            "TrainJob, its volume (checkpoints) and the checkpoints on it are deleted too. Use another name "
-            "for the new TrainJob, and delete this one when you have copied the checkpoints or no longer "
-            "need them",
-            log=("Traceback (most recent call last):", '  File "train.py", line 3', "ValueError: no"),
+        replace(
+            LAST_ATTEMPT,
+            next_step="correct the error that the last lines report, and create the TrainJob again. If you "
+            "delete this TrainJob, its volume (checkpoints) and the checkpoints on it are deleted too. Use "
+            "another name for the new TrainJob, and delete this one when you have copied the checkpoints or "
+            "no longer need them",
         ),
         State.FAILED,
     ),
@@ -580,7 +537,7 @@ CASES = (
         failed(pods=(), trainjob=failed_alike()),
         Finding(
             Reason.SAME_FAILURE,
-            Ref("Pod", "tj-node-0-1-x", "team"),
+            SECOND,
             "attempts 1 and 2 failed in the same way, so there is no further attempt: "
             "node 1 failed first: ValueError: no",
             "correct the cause of the failure, and create the TrainJob again. With the annotation "
@@ -603,14 +560,7 @@ CASES = (
     Case(
         "a job whose pods are gone has failed with how its last attempt was noted to end",
         failed(pods=(), trainjob=with_attempts()),
-        Finding(
-            Reason.ATTEMPT_FAILED,
-            Ref("Pod", "tj-node-0-1-x", "team"),
-            "in attempt 2 node 1 failed first: exit code 1, container node of pod tj-node-0-1-x on node n1: "
-            "ValueError: no (train.py:3)",
-            "correct the error that the last lines report, and create the TrainJob again",
-            log=("Traceback (most recent call last):", '  File "train.py", line 3', "ValueError: no"),
-        ),
+        LAST_ATTEMPT,
         State.FAILED,
     ),
     Case(

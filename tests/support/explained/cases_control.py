@@ -47,6 +47,11 @@ TRIED_AGAIN = (
     "wait until then. If it happens again, find out why the pods are not ready in time (usually, an image "
     "takes long to pull, or a node does not start), or ask the owner of the AdmissionCheck"
 )
+RESUME = (
+    "resume it, so that its queue can admit it: kubectl patch trainjob tj -n team "
+    """--type=merge -p '{"spec":{"suspend":false}}'"""
+)
+HELD = Finding(Reason.HELD, SELF, "LocalQueue research does not admit it before it is resumed", RESUME)
 NO_OPERATOR = Finding(
     Reason.OPERATOR_DOWN,
     Ref("Lease", "trainyard-operator"),
@@ -66,6 +71,16 @@ TOO_MANY_JOBS = (
     'jobs.batch "tj-node-0" is forbidden: exceeded quota: tenant, requested: count/jobs.batch=1, used: '
     "count/jobs.batch=10k, limited: count/jobs.batch=10k"
 )
+
+
+def inadmissible(said: str) -> Finding:
+    """What is told of a Workload to which Kueue says that its queue never admits it."""
+    elsewhere = (
+        "use another queue (label kueue.x-k8s.io/queue-name), request fewer resources, or have the "
+        "platform team check LocalQueue research and its ClusterQueue"
+    )
+    return Finding(Reason.WORKLOAD_INADMISSIBLE, WORKLOAD, said, elsewhere)
+
 
 CASES = (
     Case(
@@ -190,13 +205,7 @@ CASES = (
     Case(
         "a resource that the queue does not have will not come by waiting",
         queued(condition("QuotaReserved", "Pending", "resource x unavailable in ClusterQueue gpus", "False")),
-        Finding(
-            Reason.WORKLOAD_INADMISSIBLE,
-            WORKLOAD,
-            "resource x unavailable in ClusterQueue gpus",
-            "use another queue (label kueue.x-k8s.io/queue-name), request fewer resources, or have the "
-            "platform team check LocalQueue research and its ClusterQueue",
-        ),
+        inadmissible("resource x unavailable in ClusterQueue gpus"),
     ),
     Case(
         "a reason of the operator that is not known is still told",
@@ -269,13 +278,7 @@ CASES = (
             condition("QuotaReserved", "Pending", "not admissible", "False"),
             trainjob=trainjob(suspend=True, more={**QUEUED, **gated("trainyard.dev/sent-suspended")}),
         ),
-        Finding(
-            Reason.HELD,
-            SELF,
-            "LocalQueue research does not admit it before it is resumed",
-            "resume it, so that its queue can admit it: kubectl patch trainjob tj -n team "
-            """--type=merge -p '{"spec":{"suspend":false}}'""",
-        ),
+        HELD,
     ),
     Case(
         "one that others keep from its queue names them",
@@ -305,24 +308,12 @@ CASES = (
     Case(
         "a queue that is stopped admits nobody",
         queued(condition("QuotaReserved", "Inadmissible", "ClusterQueue gpus is stopped", "False")),
-        Finding(
-            Reason.WORKLOAD_INADMISSIBLE,
-            WORKLOAD,
-            "ClusterQueue gpus is stopped",
-            "use another queue (label kueue.x-k8s.io/queue-name), request fewer resources, or have the "
-            "platform team check LocalQueue research and its ClusterQueue",
-        ),
+        inadmissible("ClusterQueue gpus is stopped"),
     ),
     Case(
         "a request that no quota can ever hold is told so",
         queued(condition("QuotaReserved", "Pending", "current request (4) > maximum capacity (2)", "False")),
-        Finding(
-            Reason.WORKLOAD_INADMISSIBLE,
-            WORKLOAD,
-            "current request (4) > maximum capacity (2)",
-            "use another queue (label kueue.x-k8s.io/queue-name), request fewer resources, or have the "
-            "platform team check LocalQueue research and its ClusterQueue",
-        ),
+        inadmissible("current request (4) > maximum capacity (2)"),
     ),
     Case(
         "quota that is short is told with the place in the queue, who is before it, and who runs with it",
@@ -377,13 +368,7 @@ CASES = (
             condition("QuotaReserved", "Inadmissible", "LocalQueue research doesn't exist", "False"),
             local_queues=("cpus", "reserch"),
         ),
-        Finding(
-            Reason.WORKLOAD_INADMISSIBLE,
-            WORKLOAD,
-            "LocalQueue research doesn't exist; did you mean reserch?",
-            "use another queue (label kueue.x-k8s.io/queue-name), request fewer resources, or have the "
-            "platform team check LocalQueue research and its ClusterQueue",
-        ),
+        inadmissible("LocalQueue research doesn't exist; did you mean reserch?"),
     ),
     Case(
         "who took the quota is named",
@@ -561,13 +546,7 @@ CASES = (
     Case(
         "a job that was sent suspended has the gate on its JobSet",
         held_jobset(suspend=True, more=gated("trainyard.dev/sent-suspended")),
-        Finding(
-            Reason.HELD,
-            SELF,
-            "LocalQueue research does not admit it before it is resumed",
-            "resume it, so that its queue can admit it: kubectl patch trainjob tj -n team "
-            """--type=merge -p '{"spec":{"suspend":false}}'""",
-        ),
+        HELD,
     ),
     Case(
         "a job of a queue that its user has suspended while it ran waits for its user",
@@ -581,8 +560,7 @@ CASES = (
             Reason.SUSPENDED,
             SELF,
             "spec.suspend is true, so LocalQueue research does not admit it before it is resumed",
-            "resume it, so that its queue can admit it: kubectl patch trainjob tj -n team "
-            """--type=merge -p '{"spec":{"suspend":false}}'""",
+            RESUME,
         ),
     ),
     Case(

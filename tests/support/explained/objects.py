@@ -168,23 +168,22 @@ def node(
     }
 
 
-def claim(name: str = "data", phase: str = "Pending", storage_class: str = "fast") -> Object:
-    spec = {"storageClassName": storage_class}
-    return {"metadata": metadata(name), "spec": spec, "status": {"phase": phase}}
+def claim(name: str = "data") -> Object:
+    return {"metadata": metadata(name), "spec": {"storageClassName": "fast"}, "status": {"phase": "Pending"}}
 
 
 def mounts(name: str) -> list[Object]:
     return [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]
 
 
-def event(about: str, reason: str, message: str, at: float = 5) -> Object:
+def event(about: str, reason: str, message: str) -> Object:
     return {
-        "metadata": {"name": f"{about}.1", "creationTimestamp": ago(at)},
+        "metadata": {"name": f"{about}.1", "creationTimestamp": ago(5)},
         "type": "Warning",
         "involvedObject": {"uid": about},
         "reason": reason,
         "message": message,
-        "lastTimestamp": ago(at),
+        "lastTimestamp": ago(5),
     }
 
 
