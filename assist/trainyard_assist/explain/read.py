@@ -65,9 +65,9 @@ def uid(of: Json) -> str:
     return text(of, "metadata", "uid")
 
 
-def ref(of: Json, kind: str = "") -> Ref:
-    """The reference to the object; items of a list lack their kind."""
-    return Ref(kind or text(of, "kind"), name(of), text(of, "metadata", "namespace") or None)
+def ref(of: Json, kind: str) -> Ref:
+    """The reference to the object, an item of a list: those lack their kind."""
+    return Ref(kind, name(of), text(of, "metadata", "namespace") or None)
 
 
 def moment(value: Any, *path: str) -> datetime:

@@ -171,7 +171,7 @@ def _as_given(text: str) -> str:
 
 
 def _amounts(settings: Settings, runtime: Runtime, trainer: Json, gpu: str) -> dict[str, Any]:
-    """`resourcesPerNode`; None if no setting needs it.
+    """`resourcesPerNode`; empty if no setting needs it.
 
     Trainer counts processes only by these, not by the runtime's: so they are complete.
     As in the SDK, each amount is request and limit.

@@ -17,7 +17,6 @@ from .trainjob import with_reported_step
 
 _PATIENCE: Final = 5.0
 """Seconds in which the operator creates a JobSet, and JobSet's controller its Jobs."""
-_REFUSALS: Final = ("JobCreationFailed", "HeadlessServiceCreationFailed", "PVCCreationFailed")
 _NAMESPACE: Final = "jobset-system"
 
 

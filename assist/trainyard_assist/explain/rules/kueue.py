@@ -28,7 +28,7 @@ NAME: Final = "kueue-controller-manager"
 _RESUMES_WITHIN: Final = 60.0
 """Seconds in which Kueue resumes what it has admitted, also while it is busy."""
 _PATIENCE: Final = 5.0
-"""Seconds in which Kueue creates a Workload, and resumes what it has admitted."""
+"""Seconds in which Kueue creates a Workload."""
 _EVALUATING: Final = 3.0
 """Seconds in which Kueue looks at a new Workload for the first time."""
 _AS_FIRST: Final = (

@@ -51,7 +51,7 @@ def refused(observation: Observation) -> Finding | None:
 
 def image_not_pulled(observation: Observation) -> Finding | None:
     """A container's image cannot be pulled."""
-    for pod, status, _ in _waiting(observation):
+    for pod, status in _waiting(observation):
         if _reason(status) in pod_readiness.IMAGE:
             image = read.text(status, "image")
             message = f"image {image} cannot be pulled: {_reason(status)}: {_message(status)}"
@@ -89,7 +89,7 @@ def secret_missing(observation: Observation) -> Finding | None:
 
 def config_missing(observation: Observation) -> Finding | None:
     """A container cannot be configured."""
-    for pod, status, _ in _waiting(observation):
+    for pod, status in _waiting(observation):
         if _reason(status) == pod_readiness.CONFIG:
             message = f"container {read.text(status, 'name')}: {_message(status)}"
             return _about_pod(
@@ -181,7 +181,7 @@ def _small_limits(pod: Json) -> Iterator[str]:
 
 def cannot_start(observation: Observation) -> Finding | None:
     """The runtime cannot start a container: no such command, no such folder."""
-    for pod, status, _ in _waiting(observation):
+    for pod, status in _waiting(observation):
         ended = read.at(status, "lastState", "terminated")
         waits = _reason(status) in pod_readiness.START
         if waits or (ended and read.text(ended, "reason") in _START_ENDED):
@@ -244,11 +244,11 @@ def _refused(
     )
 
 
-def _waiting(observation: Observation) -> Iterator[tuple[Json, Json, Json]]:
+def _waiting(observation: Observation) -> Iterator[tuple[Json, Json]]:
     for pod in read.current_pods(observation):
-        for status, spec in read.containers(pod):
+        for status, _ in read.containers(pod):
             if read.at(status, "state", "waiting") is not None:
-                yield pod, status, spec
+                yield pod, status
 
 
 def _about_pod(
@@ -259,7 +259,7 @@ def _about_pod(
     same: Callable[[Json], bool],
     **words: Any,
 ) -> Finding:
-    held = [p for p, status, _ in _waiting(observation) if same(status)]
+    held = [p for p, status in _waiting(observation) if same(status)]
     return finding_of(observation, cause, read.ref(pod, "Pod"), message, pods=held, **words)
 
 
