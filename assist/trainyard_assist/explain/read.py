@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from trainyard_api import names, runtime_ref
+from trainyard_api import names, quantity, runtime_ref
 from trainyard_api.json_types import Json
 from trainyard_api.quantity import Quantity
 from trainyard_operator.core.build.resources import pod_requests
@@ -53,6 +53,14 @@ def number(value: Any, *path: str, default: int = 0) -> int:
     """The whole number at the path."""
     integer = at(value, *path)
     return integer if isinstance(integer, int) else default
+
+
+def amount(value: Any, *path: str) -> Quantity | None:
+    """The quantity at the path; None for what is none."""
+    try:
+        return quantity.parse(at(value, *path))
+    except ValueError:
+        return None
 
 
 def name(of: Json) -> str:
@@ -253,12 +261,7 @@ def requests(pod: Json) -> Mapping[str, Quantity]:
     """Its requests by resource, summed up as the scheduler does; a limit counts where there is no request."""
     try:
         return pod_requests({"template": {"spec": {"template": pod}}}, limits_count=True)
-    except (
-        AttributeError,
-        KeyError,
-        TypeError,
-        ValueError,
-    ):  # no pod that an API server lets in
+    except (AttributeError, KeyError, TypeError, ValueError):  # no pod that an API server lets in
         return {}
 
 

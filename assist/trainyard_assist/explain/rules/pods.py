@@ -171,11 +171,8 @@ def _small_limits(pod: Json) -> Iterator[str]:
     """Limits of memory in which no container can start, such as `512m`: that is half a byte."""
     for container in read.objects(pod, "spec", "containers"):
         limit = read.text(container, "resources", "limits", "memory")
-        try:
-            small = bool(limit) and quantity.parse(limit).nano < _LEAST_MEMORY.nano
-        except ValueError:
-            continue
-        if small:
+        amount = read.amount(limit)
+        if amount is not None and amount.nano < _LEAST_MEMORY.nano:
             yield f"memory {limit} of {read.text(container, 'name')}"
 
 
