@@ -68,6 +68,16 @@ def name(of: Json) -> str:
     return text(of, "metadata", "name")
 
 
+def key(of: Json) -> tuple[str, str]:
+    """Its namespace and name."""
+    return text(of, "metadata", "namespace"), name(of)
+
+
+def local_queue(workload: Json) -> tuple[str, str]:
+    """The namespace and name of the LocalQueue that the Workload is in."""
+    return text(workload, "metadata", "namespace"), text(workload, "spec", "queueName")
+
+
 def uid(of: Json) -> str:
     """Its uid."""
     return text(of, "metadata", "uid")

@@ -56,9 +56,11 @@ def state(
     workloads = [workload for workload in workloads if not read.holds(workload, "Finished")]
     queues = {queue.name: queue for queue in map(_queue, cluster_queues)}
     holders = tuple(_holder(workload) for workload in workloads if read.holds(workload, "QuotaReserved"))
-    doors = {(read.text(door, "metadata", "namespace"), read.name(door)): door for door in local_queues}
+    doors = {read.key(door): door for door in local_queues}
     waiting = (
-        job_of(workload, doors.get(_door(workload))) for workload in workloads if queue_place.waits(workload)
+        job_of(workload, doors.get(read.local_queue(workload)))
+        for workload in workloads
+        if queue_place.waits(workload)
     )
     return State(
         queues=queues,
@@ -305,10 +307,6 @@ def _amounts(amounts: Any) -> dict[str, int]:
 def _nano(of: Json, key: str) -> int | None:
     amount = read.amount(of, key)
     return None if amount is None else amount.nano
-
-
-def _door(workload: Json) -> tuple[str, str]:
-    return read.text(workload, "metadata", "namespace"), read.text(workload, "spec", "queueName")
 
 
 def _name(of: Json) -> str:
