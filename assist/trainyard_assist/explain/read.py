@@ -209,10 +209,11 @@ def gates(observation: Observation) -> list[str]:
 
 def warnings(observation: Observation, of: Json, *reasons: str) -> list[Json]:
     """The events about exactly this object with one of the reasons, the newest last."""
+    about = uid(of)
     events = [
         event
         for event in observation.events
-        if at(event, "involvedObject", "uid") == uid(of) and event.get("reason") in reasons
+        if event.get("reason") in reasons and at(event, "involvedObject", "uid") == about
     ]
     return sorted(events, key=_event_time)
 
@@ -244,6 +245,11 @@ def job_of(observation: Observation, pod: Json) -> Json | None:
 def current_pods(observation: Observation) -> list[Json]:
     """The newest pod of each index of each Job, without those that are being deleted."""
     return _newest(observation, [pod for pod in observation.pods if not deleting(pod)])
+
+
+def pods_of(observation: Observation, job: Json) -> list[Json]:
+    """The current pods of the Job."""
+    return [pod for pod in current_pods(observation) if job_of(observation, pod) is job]
 
 
 def last_pods(observation: Observation) -> list[Json]:
@@ -332,7 +338,7 @@ def rank(observation: Observation, pod: Json) -> int | None:
 
 def absent(observation: Observation, job: Json) -> tuple[int, ...]:
     """The ranks of the Job that have no pod, if another has one that is Ready and so waits for them."""
-    pods = [pod for pod in current_pods(observation) if job_of(observation, pod) is job]
+    pods = pods_of(observation, job)
     if Subject.PODS in observation.unseen or not is_trainer(job) or not any(map(is_ready, pods)):
         return ()
     there = {index(pod) for pod in pods} | done(job)

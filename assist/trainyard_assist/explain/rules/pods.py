@@ -228,7 +228,7 @@ def _there(observation: Observation, job: Json) -> int:
     """How many pods the Job has; by its own count, if not all pods were seen."""
     if Subject.PODS in observation.unseen:
         return read.number(job, "status", "active")
-    return sum(read.job_of(observation, pod) is job for pod in read.current_pods(observation))
+    return len(read.pods_of(observation, job))
 
 
 def _refused(
