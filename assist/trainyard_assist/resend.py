@@ -41,7 +41,7 @@ def manifest(trainjob: Json, name: str | None = None) -> Manifest:
         name: Another name for it; None: its own.
     """
     wish = live.manifest(trainjob)
-    metadata, spec = dict(_mapping(wish.get("metadata"))), dict(_mapping(wish.get("spec")))
+    metadata, spec = dict(live.mapping(wish.get("metadata"))), dict(live.mapping(wish.get("spec")))
     _put(metadata, "annotations", _annotations(trainjob))
     if name is not None:
         metadata["name"] = name
@@ -160,7 +160,3 @@ def _put(into: dict[str, Any], field: str, value: Any) -> None:
         into[field] = value
     else:
         into.pop(field, None)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
