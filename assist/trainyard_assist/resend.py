@@ -137,8 +137,8 @@ def owners(child: Json, old: Json, new: Json | None = None, *, shared: bool = Fa
 
 def _annotations(trainjob: Json) -> Json:
     annotations = dict(read.texts(live.manifest(trainjob), "metadata", "annotations"))
-    gates = annotations.pop(names.QUEUE_GATES_ANNOTATION, "").split(",")
-    if others := ",".join(gate for gate in gates if gate and gate != names.SENT_SUSPENDED):
+    annotations.pop(names.QUEUE_GATES_ANNOTATION, None)
+    if others := ",".join(gate for gate in read.gates_of(trainjob) if gate != names.SENT_SUSPENDED):
         annotations[names.QUEUE_GATES_ANNOTATION] = others
     return annotations
 

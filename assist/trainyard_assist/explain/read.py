@@ -197,11 +197,14 @@ def held_back(observation: Observation) -> bool:
 
 def gates(observation: Observation) -> list[str]:
     """The gates that keep its queue from admitting it."""
-    noted = ",".join(
-        texts(of, "metadata", "annotations").get(names.QUEUE_GATES_ANNOTATION, "")
-        for of in (observation.trainjob, own_jobset(observation))
-    )
-    return list(dict.fromkeys(gate for gate in noted.split(",") if gate))
+    own = (observation.trainjob, own_jobset(observation))
+    return list(dict.fromkeys(gate for of in own for gate in gates_of(of)))
+
+
+def gates_of(job: Json | None) -> list[str]:
+    """The gates at a job that keep Kueue from admitting it."""
+    noted = texts(job, "metadata", "annotations").get(names.QUEUE_GATES_ANNOTATION, "")
+    return [gate for gate in noted.split(",") if gate]
 
 
 # --- events -------------------------------------------------------------------
