@@ -99,7 +99,7 @@ def moment(value: Any, *path: str) -> datetime:
 
 def age(observation: Observation, of: Json) -> float:
     """Seconds since it was created."""
-    return (observation.now - moment(of, "metadata", "creationTimestamp")).total_seconds()
+    return since(observation, moment(of, "metadata", "creationTimestamp"))
 
 
 def since(observation: Observation, moment_of: datetime) -> float:

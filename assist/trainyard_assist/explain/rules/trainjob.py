@@ -13,7 +13,7 @@ from trainyard_operator.core.decide.causes import MEND_QUOTA, MEND_WEBHOOK
 from trainyard_operator.core.status import pod_readiness
 
 from .. import read, text
-from ..causes import TABLE
+from ..causes import TABLE, At
 from ..model import Finding, Observation, Ref, Subject
 from . import attempts, kueue
 from .finding import finding_of
@@ -111,7 +111,7 @@ def _blocked(observation: Observation) -> Finding | None:
     message, _, step = read.text(condition, "message").rpartition("; ")
     if not message:
         message, step = step, TABLE[Reason.BLOCKED].next_step
-    about = read.named_runtime(observation) if TABLE[cause].at == "Runtime" else _self(observation)
+    about = read.named_runtime(observation) if TABLE[cause].at is At.RUNTIME else _self(observation)
     if cause is Reason.RUNTIME_NOT_FOUND and "; did you mean " not in message:
         message += _nearest(observation)
     return Finding(cause, about, message, step)
