@@ -90,7 +90,8 @@ def pools(nodes: Iterable[Json], pods: Iterable[Json] | None, flavors: Sequence[
         name = pool_of(node, flavors)
         pool = by_name.setdefault(name, Pool(name))
         labels = read.texts(node, "metadata", "labels")
-        pool.accelerators |= {clean(labels[label]) for label in (names.ACCELERATOR_LABEL,) if label in labels}
+        if names.ACCELERATOR_LABEL in labels:
+            pool.accelerators.add(clean(labels[names.ACCELERATOR_LABEL]))
         ailments = list(_sick(node, name))
         pool.sick += ailments
         takes_pods = not any(sick.state in _KEEPS_OUT for sick in ailments)
