@@ -276,6 +276,17 @@ def pending(observation: Observation) -> list[Json]:
     return [pod for pod in current_pods(observation) if text(pod, "status", "phase") == "Pending"]
 
 
+def without_node(observation: Observation) -> list[Json]:
+    """The current pods that no scheduler has placed."""
+    return [pod for pod in pending(observation) if not text(pod, "spec", "nodeName")]
+
+
+def unscheduled(pod: Json) -> str:
+    """Why its scheduler has found no node for it; empty if it has said nothing."""
+    scheduled = condition(pod, "PodScheduled")
+    return text(scheduled, "message") if text(scheduled, "status") == "False" else ""
+
+
 def requests(pod: Json) -> Mapping[str, Quantity]:
     """Its requests by resource, summed up as the scheduler does; a limit counts where there is no request."""
     try:
