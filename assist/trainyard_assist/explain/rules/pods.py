@@ -131,9 +131,8 @@ def _without_volumes(observation: Observation) -> list[Json]:
 
 def initializer_retries(observation: Observation) -> Finding | None:
     """An initializer's last log line reports a retry."""
-    pod = running_initializer(observation)
     line = next(iter(observation.log[-1:]), "")
-    if pod is None or _TRIES_AGAIN not in line:
+    if _TRIES_AGAIN not in line or (pod := running_initializer(observation)) is None:
         return None
     return finding_of(
         observation, Reason.INITIALIZER_RETRIES, read.ref(pod, "Pod"), line, pods=[pod], log=observation.log
@@ -142,9 +141,8 @@ def initializer_retries(observation: Observation) -> Finding | None:
 
 def cache_waits(observation: Observation) -> Finding | None:
     """An initializer's last log line names a pod of its data cache that cannot start."""
-    pod = running_initializer(observation)
     line = next(iter(observation.log[-1:]), "")
-    if pod is None or _CACHE_WAITS not in line:
+    if _CACHE_WAITS not in line or (pod := running_initializer(observation)) is None:
         return None
     cache, namespace = f"{read.name(observation.trainjob)}-cache", read.namespace(observation)
     return finding_of(
