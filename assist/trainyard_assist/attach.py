@@ -82,7 +82,6 @@ def _code(observation: Observation) -> int:
     """As the operator has noted it; else as the pods that are left show it; 0 if neither knows."""
     noted, first = attempts.of_now(observation), containers.first_failure(observation)
     if noted is None and first is not None:
-        words = first.words
-        return read.number(first.ended, "exitCode") if words is None else words.exit_code
+        return first.exit_code
     last = noted or next(reversed(attempts.of(observation)), None)
     return last["exitCode"] if last is not None and noted_attempts.is_failure(last) else 0

@@ -19,6 +19,7 @@ from trainyard_api.printable import clean
 
 from . import redaction
 from .explain import Observation, read
+from .explain.rules import scheduling
 
 API_VERSION: Final = "dump.trainyard.dev/v1alpha1"
 READ_IT: Final = "Read it before you send it: no program knows every secret."
@@ -148,11 +149,7 @@ def about(
 
 def _claims(observation: Observation) -> list[Json]:
     """The claims that its pods mount: the namespace may have others."""
-    mounted = {
-        read.text(volume, "persistentVolumeClaim", "claimName")
-        for pod in observation.pods
-        for volume in read.objects(pod, "spec", "volumes")
-    }
+    mounted = {claim for pod in observation.pods for claim in scheduling.claims_of(pod)}
     return [claim for claim in observation.claims if read.name(claim) in mounted]
 
 

@@ -114,7 +114,7 @@ def rows(
     listed = []
     for trainjob, bare in trainjobs:
         workload = own.get((bare.namespace, bare.name))
-        listed.append(bare if workload is None else row(trainjob, workload, places.get(_key(workload))))
+        listed.append(bare if workload is None else row(trainjob, workload, places.get(read.key(workload))))
     return sorted(listed, key=_order)
 
 
@@ -125,7 +125,7 @@ def current(workloads: Iterable[Json]) -> dict[Key, Json]:
         owner = next(iter(read.objects(workload, "metadata", "ownerReferences")), {})
         ours = read.text(owner, "kind") in (names.TRAINJOB, names.JOBSET)
         if ours and not read.holds(workload, "Finished"):
-            own[_key(workload)[0], read.text(owner, "name")] = workload
+            own[read.key(workload)[0], read.text(owner, "name")] = workload
     return own
 
 
@@ -138,7 +138,7 @@ def _state(trainjob: Json) -> str:
 
 
 def _as_the_operator_sees_it(trainjob: Json, status: Json) -> model.TrainJob:
-    namespace, name = _key(trainjob)
+    namespace, name = read.key(trainjob)
     patches = read.objects(trainjob, "spec", "runtimePatches")
     return model.TrainJob(
         namespace,
@@ -208,10 +208,6 @@ def _ended(trainjob: Json) -> datetime | None:
     kind = names.COMPLETE if read.holds(trainjob, names.COMPLETE) else names.FAILED
     condition = read.condition(trainjob, kind)
     return None if condition is None else read.moment(condition, "lastTransitionTime")
-
-
-def _key(of: Json) -> Key:
-    return read.text(of, "metadata", "namespace"), read.name(of)
 
 
 def _created(of: Json) -> str:

@@ -90,7 +90,8 @@ def pools(nodes: Iterable[Json], pods: Iterable[Json] | None, flavors: Sequence[
         name = pool_of(node, flavors)
         pool = by_name.setdefault(name, Pool(name))
         labels = read.texts(node, "metadata", "labels")
-        pool.accelerators |= {clean(labels[label]) for label in (names.ACCELERATOR_LABEL,) if label in labels}
+        if names.ACCELERATOR_LABEL in labels:
+            pool.accelerators.add(clean(labels[names.ACCELERATOR_LABEL]))
         ailments = list(_sick(node, name))
         pool.sick += ailments
         takes_pods = not any(sick.state in _KEEPS_OUT for sick in ailments)
@@ -118,7 +119,7 @@ def _add(pool: Pool, node: Json, used: Mapping[str, Mapping[str, int]], *, takes
     there = read.texts(node, "status", "allocatable")
     for resource, text in there.items():
         amount = pool.resources[clean(resource)]
-        total = _nano(text)
+        total = (read.amount(text) or quantity.ZERO).nano
         of_all = sum(by.get(resource, 0) for by in used.values())
         amount.total += total
         amount.used += of_all
@@ -157,7 +158,7 @@ def _sick(node: Json, pool: str) -> Iterable[Sick]:
             yield Sick(name, pool, kind, _since(condition), _why(condition))
     there, whole = (read.texts(node, "status", key) for key in ("allocatable", "capacity"))
     for resource in sorted(filter(_is_device, whole)):
-        has, had = _nano(there.get(resource, "0")), _nano(whole[resource])
+        has, had = ((read.amount(of, resource) or quantity.ZERO).nano for of in (there, whole))
         if has < had:
             lost = f"{(had - has) // quantity.NANO} of {had // quantity.NANO} do not work"
             yield Sick(name, pool, clean(resource), None, lost)
@@ -178,10 +179,3 @@ def _why(condition: Json | None) -> str:
 def _is_device(resource: str) -> bool:
     """Whether it is no resource of Kubernetes' own: those have no domain."""
     return "/" in resource
-
-
-def _nano(text: str) -> int:
-    try:
-        return quantity.parse(text).nano
-    except ValueError:
-        return 0

@@ -8,7 +8,7 @@ Reads no files, and does not decide what is allowed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -49,13 +49,18 @@ class UnreadableError(UserError, ValueError):
     """A document is not the TrainJob or runtime that it claims to be; the message has `file:line:`."""
 
 
+def is_of(value: Json, kinds: Set[str]) -> bool:
+    """Whether an object is of Trainer's API, and of one of these kinds."""
+    return value.get("apiVersion") == names.TRAINER_API_VERSION and str(value.get("kind")) in kinds
+
+
 def _is_ours(value: Json) -> bool:
-    return value.get("apiVersion") == names.TRAINER_API_VERSION and str(value.get("kind")) in _OURS
+    return is_of(value, _OURS)
 
 
 def trainjob_documents(documents: Sequence[Document]) -> tuple[Document, ...]:
     """The documents that are TrainJobs."""
-    return tuple(document for document in documents if _is(document, frozenset({names.TRAINJOB})))
+    return tuple(document for document in documents if is_of(document.value, {names.TRAINJOB}))
 
 
 def inside_others(documents: Iterable[Document], is_ours: IsOurs = _is_ours) -> Iterator[str]:
@@ -96,7 +101,7 @@ def runtime_documents(documents: Sequence[Document], namespace: str) -> Runtimes
     """
     runtimes = {}
     for document in documents:
-        if _is(document, names.RUNTIME_KINDS):
+        if is_of(document.value, names.RUNTIME_KINDS):
             runtimes[_runtime_key(document, namespace)] = document
     return runtimes
 
@@ -172,7 +177,7 @@ def generated_names(documents: Sequence[Document]) -> Iterator[str]:
     """A sentence, with its place, about each TrainJob and runtime whose name the API server generates."""
     for document in documents:
         metadata = document.value.get("metadata")
-        if _is(document, frozenset({names.TRAINJOB}) | names.RUNTIME_KINDS) and isinstance(metadata, Mapping):
+        if _is_ours(document.value) and isinstance(metadata, Mapping):
             name = name_of(metadata)
             if name != metadata.get("name"):
                 place = document.position(("metadata", "generateName"))
@@ -262,11 +267,6 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_nulls(item) for item in value]
     return value
-
-
-def _is(document: Document, kinds: frozenset[str]) -> bool:
-    value = document.value
-    return value.get("apiVersion") == names.TRAINER_API_VERSION and str(value.get("kind")) in kinds
 
 
 def _runtime_key(document: Document, namespace: str) -> tuple[str, str, str]:

@@ -8,7 +8,7 @@ seen. The place in a queue is what `explain` says, the forecast that of
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -73,24 +73,23 @@ def doors(
     inside: dict[Key, list[Json]] = {}
     for workload in workloads:
         if queue_place.waits(workload):
-            namespace = read.text(workload, "metadata", "namespace")
-            inside.setdefault((namespace, read.text(workload, "spec", "queueName")), []).append(workload)
+            inside.setdefault(read.local_queue(workload), []).append(workload)
     listed = []
-    for local_queue in sorted(local_queues, key=_key):
-        namespace, name = _key(local_queue)
+    for local_queue in sorted(local_queues, key=read.key):
+        namespace, name = read.key(local_queue)
         behind = read.text(local_queue, "spec", "clusterQueue")
         queue = state.queues.get(behind)
-        door = Door(
-            namespace=namespace,
-            name=name,
-            cluster_queue=behind,
-            queue=queue,
-            closed=closed(local_queue) or ("" if queue is None else queue.closed),
-            running=read.number(local_queue, "status", "reservingWorkloads"),
-            lines=quota.lines(state, behind),
-        )
         listed.append(
-            replace(door, waiting=_waiting(local_queue, inside.get((namespace, name), ()), state, places))
+            Door(
+                namespace=namespace,
+                name=name,
+                cluster_queue=behind,
+                queue=queue,
+                closed=closed(local_queue) or ("" if queue is None else queue.closed),
+                running=read.number(local_queue, "status", "reservingWorkloads"),
+                lines=quota.lines(state, behind),
+                waiting=_waiting(local_queue, inside.get((namespace, name), ()), state, places),
+            )
         )
     return listed
 
@@ -99,7 +98,7 @@ def _waiting(
     local_queue: Json, workloads: Sequence[Json], state: State, places: Mapping[Key, QueuePlace]
 ) -> list[Waiting]:
     def turn(workload: Json) -> tuple[int, str, str]:
-        place = places.get(_key(workload))
+        place = places.get(read.key(workload))
         created = read.text(workload, "metadata", "creationTimestamp")
         return _LAST if place is None else place.position, created, read.name(workload)
 
@@ -108,10 +107,10 @@ def _waiting(
         job = job_of(workload, local_queue)
         waiting.append(
             Waiting(
-                name=queue_place.job(workload).replace(f"{_key(local_queue)[0]}/", "", 1),
+                name=queue_place.job(workload).replace(f"{read.key(local_queue)[0]}/", "", 1),
                 priority=job.priority,
                 created=read.moment(workload, "metadata", "creationTimestamp"),
-                place=places.get(_key(workload)),
+                place=places.get(read.key(workload)),
                 verdict=_verdict(workload, job, state) if index < FORECASTS else None,
             )
         )
@@ -125,7 +124,3 @@ def _verdict(workload: Json, job: Job, state: State) -> Verdict:
     if verdict.answer is Answer.STARTS and message:
         return Verdict(answer=Answer.WAITS, why=clean(message), sure=verdict.sure)
     return verdict
-
-
-def _key(of: Json) -> Key:
-    return read.text(of, "metadata", "namespace"), read.name(of)

@@ -41,7 +41,7 @@ def manifest(trainjob: Json, name: str | None = None) -> Manifest:
         name: Another name for it; None: its own.
     """
     wish = live.manifest(trainjob)
-    metadata, spec = dict(_mapping(wish.get("metadata"))), dict(_mapping(wish.get("spec")))
+    metadata, spec = dict(live.mapping(wish.get("metadata"))), dict(live.mapping(wish.get("spec")))
     _put(metadata, "annotations", _annotations(trainjob))
     if name is not None:
         metadata["name"] = name
@@ -137,8 +137,8 @@ def owners(child: Json, old: Json, new: Json | None = None, *, shared: bool = Fa
 
 def _annotations(trainjob: Json) -> Json:
     annotations = dict(read.texts(live.manifest(trainjob), "metadata", "annotations"))
-    gates = annotations.pop(names.QUEUE_GATES_ANNOTATION, "").split(",")
-    if others := ",".join(gate for gate in gates if gate and gate != names.SENT_SUSPENDED):
+    annotations.pop(names.QUEUE_GATES_ANNOTATION, None)
+    if others := ",".join(gate for gate in read.gates_of(trainjob) if gate != names.SENT_SUSPENDED):
         annotations[names.QUEUE_GATES_ANNOTATION] = others
     return annotations
 
@@ -160,7 +160,3 @@ def _put(into: dict[str, Any], field: str, value: Any) -> None:
         into[field] = value
     else:
         into.pop(field, None)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

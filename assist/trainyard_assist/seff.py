@@ -13,10 +13,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from trainyard_api import names, quantity
+from trainyard_api import names
 from trainyard_api.json_types import Json
-from trainyard_api.quantity import NANO, Quantity
-from trainyard_operator.core.build.resources import gpu_count, pod_requests
+from trainyard_api.quantity import NANO
+from trainyard_operator.core.build.resources import gpu_count
 
 from .explain import read
 from .explain.text import listed
@@ -209,7 +209,7 @@ def _rank(
         label=name,
         place=place,
         pod=read.name(pod),
-        amounts=_amounts(_requests(read.at(pod, "spec")) or planned, _sums(usage.values())),
+        amounts=_amounts(_requests(pod) or planned, _sums(usage.values())),
         tight=_tight(pod, usage),
         killed=any(
             read.text(status, state, "terminated", "reason") == "OOMKilled"
@@ -247,25 +247,19 @@ def _planned(jobset: Json | None) -> dict[Place, Mapping[Kind, float]]:
     planned: dict[Place, Mapping[Kind, float]] = {}
     for job in read.objects(jobset, "spec", "replicatedJobs"):
         template = read.at(job, "template", "spec")
-        requests = _requests(read.at(template, "template", "spec"))
+        requests = _requests(read.at(template, "template"))
         count = read.number(job, "replicas", default=1) * read.number(template, "parallelism", default=1)
         places = (Place(read.text(job, "name"), index) for index in range(min(count, MOST)))
         planned |= {place: requests for place in places if place.is_rank}
     return planned
 
 
-def _requests(spec: Any) -> dict[Kind, float]:
-    """The requests of a pod; a limit counts as request if there is none. Empty if unknown."""
-    try:
-        amounts = pod_requests({"template": {"spec": {"template": {"spec": spec}}}}, limits_count=True)
-    except (AttributeError, KeyError, TypeError, ValueError):  # no pod, which an API server does not let in
-        return {}
-    kinds = {kind: amounts[kind] for kind in (Kind.CPU, Kind.MEMORY) if kind in amounts}
+def _requests(pod: Any) -> dict[Kind, float]:
+    """The requests of a pod, or of a template; empty if unknown."""
+    amounts = read.requests(pod)
+    requests = {kind: amounts[kind].nano / NANO for kind in (Kind.CPU, Kind.MEMORY) if kind in amounts}
     gpus = gpu_count({"requests": {name: str(amount) for name, amount in amounts.items()}})
-    return {
-        **{kind: amount.nano / NANO for kind, amount in kinds.items()},
-        **({Kind.GPUS: float(gpus)} if gpus else {}),
-    }
+    return requests | ({Kind.GPUS: float(gpus)} if gpus else {})
 
 
 # --- what is used ---------------------------------------------------------------
@@ -277,7 +271,7 @@ def _usage(metrics: Json | None) -> dict[str, Mapping[Kind, float]]:
         read.text(container, "name"): {
             kind: amount.nano / NANO
             for kind in (Kind.CPU, Kind.MEMORY)
-            if (amount := _parsed(read.at(container, "usage", kind))) is not None
+            if (amount := read.amount(container, "usage", kind)) is not None
         }
         for container in read.objects(metrics, "containers")
     }
@@ -294,19 +288,12 @@ def _sums(usage: Iterable[Mapping[Kind, float]]) -> dict[Kind, float]:
 def _tight(pod: Json, usage: Mapping[str, Mapping[Kind, float]]) -> int | None:
     shares = []
     for container in read.objects(pod, "spec", "containers"):
-        limit = _parsed(read.at(container, "resources", "limits", Kind.MEMORY))
+        limit = read.amount(container, "resources", "limits", Kind.MEMORY)
         used = usage.get(read.text(container, "name"), {}).get(Kind.MEMORY)
         if limit is not None and limit.nano > 0 and used is not None:
             shares.append(used * NANO / limit.nano)
     most = max(shares, default=0.0)
     return int(100 * most) if most >= TIGHT else None
-
-
-def _parsed(amount: Any) -> Quantity | None:
-    try:
-        return None if amount is None else quantity.parse(amount)
-    except ValueError:
-        return None
 
 
 def _sum(amounts: Iterable[float | None]) -> float | None:

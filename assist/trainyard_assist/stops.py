@@ -127,7 +127,7 @@ def not_resumed(seen: Seen) -> Answer | None:
     if (answer := _not_to_be_changed(seen, "resumed")) is not None:
         return answer
     if not _is_suspended_by_user(seen):
-        gates = _gates(seen.trainjob) if seen.row.waits else []
+        gates = read.gates_of(seen.trainjob) if seen.row.waits else []
         waits = (
             f", and Kueue admits it once the annotation {names.QUEUE_GATES_ANNOTATION} no longer has "
             f"{listed(gates)}"
@@ -170,13 +170,7 @@ def held_by_kueue(trainjob: Json) -> bool:
 
 def is_sent_suspended(trainjob: Json) -> bool:
     """Whether its user sent it suspended into a queue that holds TrainJobs, and nobody has resumed it."""
-    return names.SENT_SUSPENDED in _gates(trainjob)
-
-
-def _gates(trainjob: Json) -> list[str]:
-    """The gates that keep Kueue from admitting it."""
-    noted = read.texts(trainjob, "metadata", "annotations").get(names.QUEUE_GATES_ANNOTATION, "")
-    return [gate for gate in noted.split(",") if gate]
+    return names.SENT_SUSPENDED in read.gates_of(trainjob)
 
 
 # --- what is lost -------------------------------------------------------------------

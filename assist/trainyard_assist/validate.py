@@ -41,9 +41,8 @@ def validate(
         NothingToValidateError: There is nothing to validate, or too much.
         offline.UnreadableError: The API server could not even read it.
     """
-    jobs = offline.trainjob_documents(given)
-    runtimes = offline.runtime_documents((*catalog, *given), namespace)
-    if jobs:
+    if jobs := offline.trainjob_documents(given):
+        runtimes = offline.runtime_documents((*catalog, *given), namespace)
         sources = dict.fromkeys(job.source for job in jobs)
         requests = [[job for job in jobs if job.source == source] for source in sources]
         return _together(_trainjob_answer(request, runtimes, namespace) for request in requests)

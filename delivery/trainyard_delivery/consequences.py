@@ -6,7 +6,7 @@ the stack asks for differently than before. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from trainyard_api import names
@@ -16,6 +16,7 @@ from trainyard_platform.parts.tenants import manifests as tenants
 from trainyard_platform.stack.operator import EVERYWHERE
 
 from .impact import NAMESPACE, ROLE_BINDING, Change, Verb
+from .shown import listed
 
 _RIGHTS: Final = {
     tenants.DATA_SCIENTIST: "send, change, delete and see TrainJobs in {namespace}, and read their logs",
@@ -23,20 +24,23 @@ _RIGHTS: Final = {
     tenants.FURTHER_RIGHTS: "do in {namespace} what the tenant's rights allow in addition to TrainJobs",
 }
 """By the role that a binding gives."""
-_INSTEAD: Final = {
-    "LocalQueue": "Give the queue another name, or delete it when no job needs it",
-    "ResourceFlavor": "Give the pool or the flavor another name",
-    "Topology": "Give the pool or the topology another name",
+_IMMUTABLE: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
+    "LocalQueue": (("clusterQueue",), "Give the queue another name, or delete it when no job needs it"),
+    "ResourceFlavor": (
+        ("nodeLabels", "tolerations", "topologyName"),
+        "Give the pool or the flavor another name",
+    ),
+    "Topology": (("levels",), "Give the pool or the topology another name"),
 }
-"""By kind: the way out, where an immutable field of it is to change (Kueue's CRDs, v1beta2)."""
+"""By kind: its immutable fields (Kueue's CRDs, v1beta2), and the way out where one is to change."""
 _BY: Final = {"nodeLabels": " with a topology", "tolerations": " with a topology"}
 _MOST: Final = 3
 
 
 def of(change: Change) -> tuple[str, ...]:
     """Effects of the change, a sentence each; empty for most objects."""
-    if (field := _immutable(change)) is not None:
-        return (f"Kueue refuses this: nobody can change {field}. {_INSTEAD[change.ref.kind]}",)
+    if refusal := _refusal(change):
+        return (refusal,)
     if change.ref.kind == NAMESPACE and change.verb is Verb.LEFT and _is_tenants(change.before):
         return ("its TrainJobs, volume claims and Secrets stay in it: a tenant with another name gets none",)
     if change.ref.kind != ROLE_BINDING:
@@ -46,20 +50,19 @@ def of(change: Change) -> tuple[str, ...]:
     return tuple(_of_people(change))
 
 
-def _immutable(change: Change) -> str | None:
-    """The field of a Kueue object that the change would change, although Kueue allows that to nobody."""
-    if change.verb is not Verb.CHANGED or change.ref.kind not in _INSTEAD:
-        return None
+def _refusal(change: Change) -> str:
+    """Kueue's refusal of a change that it allows to nobody; empty if it allows it."""
+    kind = change.ref.kind
+    if change.verb is not Verb.CHANGED or kind not in _IMMUTABLE:
+        return ""
     before, after = (part.get("spec", {}) for part in (change.before, change.after))
-    match change.ref.kind:
-        case "LocalQueue":
-            fields: tuple[str, ...] = ("clusterQueue",)
-        case "Topology":
-            fields = ("levels",)
-        case _:
-            fields = ("nodeLabels", "tolerations", "topologyName") if before.get("topologyName") else ()
-    differing = (field for field in fields if before.get(field) != after.get(field))
-    return next((f"spec.{field} of a {change.ref.kind}{_BY.get(field, '')}" for field in differing), None)
+    if kind == "ResourceFlavor" and not before.get("topologyName"):
+        return ""
+    fields, instead = _IMMUTABLE[kind]
+    field = next((field for field in fields if before.get(field) != after.get(field)), None)
+    if field is None:
+        return ""
+    return f"Kueue refuses this: nobody can change spec.{field} of a {kind}{_BY.get(field, '')}. {instead}"
 
 
 def _of_mpi(change: Change) -> Iterator[str]:
@@ -82,7 +85,7 @@ def _of_people(change: Change) -> Iterator[str]:
         ("can now", [subject for subject in after if subject not in before]),
     ):
         if people:
-            yield f"{_listed(people)} {verb} {permissions.format(namespace=change.ref.namespace)}"
+            yield f"{listed(people, _MOST)} {verb} {permissions.format(namespace=change.ref.namespace)}"
 
 
 def _people(binding: Json) -> list[str]:
@@ -96,8 +99,3 @@ def _subject(subject: Json) -> str:
 
 def _is_tenants(namespace: Json) -> bool:
     return names.TENANT_LABEL in (namespace.get("metadata", {}).get("labels") or {})
-
-
-def _listed(people: list[str]) -> str:
-    more = len(people) - _MOST
-    return ", ".join(people[:_MOST]) + (f" and {more} more" if more > 0 else "")

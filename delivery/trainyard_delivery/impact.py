@@ -268,15 +268,14 @@ _KEEPS_QUOTA: Final = (
 
 def _by_runtime(change: Change, job: Job) -> Touched:
     is_removed = change.verb is Verb.REMOVED
-    follows = job.held_by_kueue and not is_removed  # Kueue counts by the runtime as it is now (ADR 30).
-    if follows and job.state is State.RUNNING:
+    if job.held_by_kueue and job.state is State.RUNNING:  # Kueue counts by the runtime as it is now (ADR 30).
+        if is_removed:
+            return Touched(job, "its pods, until it ends or is evicted", _KEEPS_QUOTA)
         restarts = "its pods: Kueue stops them at its next event, and restarts it with the changed runtime"
         return Touched(job, "its TrainJob", restarts)
-    if is_removed and job.held_by_kueue and job.state is State.RUNNING:
-        return Touched(job, "its pods, until it ends or is evicted", _KEEPS_QUOTA)
-    if is_removed and job.held_by_kueue and job.started:
+    if job.held_by_kueue and job.started and is_removed:
         return Touched(job, _waiting(job, "its place"), f"its start: {_CANNOT_COUNT}")
-    if job.started and not follows:
+    if job.started and not job.held_by_kueue:
         loss = "its runtime for a later run: it cannot be created again" if is_removed else ""
         return Touched(job, "the runtime that it started with, whatever becomes of its pods", loss)
     if is_removed:
@@ -354,12 +353,12 @@ def _by_local_queue(change: Change, job: Job) -> Touched:
     if change.verb is Verb.LEFT:
         rights = "the rights of its team, which can no longer see or stop it"
         return Touched(job, "its queue, which stays with the namespace", rights)
-    if change.verb is not Verb.REMOVED and (stopped := _by_stop_policy(change, job)) is not None:
-        return stopped
     if change.verb is Verb.REMOVED:
         if job.state is State.RUNNING:
             return Touched(job, "its pods and its quota until it is evicted or ends")
         return Touched(job, "nothing", "its queue: it is no longer admitted")
+    if (stopped := _by_stop_policy(change, job)) is not None:
+        return stopped
     # Kueue refuses another ClusterQueue (`consequences`), and a new stop policy has been looked at above.
     return Touched(job, "its pods and its quota" if job.state is State.RUNNING else _waiting(job, _IN_QUEUE))
 

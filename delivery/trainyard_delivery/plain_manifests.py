@@ -5,7 +5,7 @@ of calling a cluster. The state knows what depends on what; an object's wave is
 one more than the latest of those it waits for.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -131,7 +131,5 @@ def _placed(inputs: Json, wave: int) -> Placed:
 
 
 def _holds_a_secret(manifest: Json) -> bool:
-    values: Iterable[object] = ()
-    if manifest["kind"] == "Secret":
-        values = (*(manifest.get("data") or {}).values(), *(manifest.get("stringData") or {}).values())
-    return any(values)
+    parts = (manifest.get("data") or {}, manifest.get("stringData") or {})
+    return manifest["kind"] == "Secret" and any(value for part in parts for value in part.values())

@@ -1,13 +1,14 @@
 """Reads a stack's state in Pulumi, as `pulumi stack export` prints it: pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from trainyard_api.json_types import Json
+from trainyard_api.json_types import Json, JsonValue
 from trainyard_platform.stack.settings import CLUSTER, IDENTITY
 
 _PREFIX: Final = "kubernetes:"
+_PULUMIS_OWN: Final = "__"
 _PROVIDER: Final = "pulumi:providers:kubernetes"
 _STACK: Final = "pulumi:pulumi:Stack"
 
@@ -32,38 +33,51 @@ class Identity(NamedTuple):
 
 def objects(state: Json) -> Iterator[Json]:
     """The resources that are objects of a cluster, in the order of the state."""
-    return (resource for resource in state["deployment"]["resources"] if _is_object(resource))
+    return (resource for resource in _resources(state) if _is_object(resource))
+
+
+def inputs(resource: Json) -> dict[str, JsonValue]:
+    """The inputs of a resource, for an object its manifest, without those that Pulumi adds for itself."""
+    given = resource.get("inputs") or {}
+    return {key: value for key, value in given.items() if not key.startswith(_PULUMIS_OWN)}
 
 
 def components(state: Json) -> frozenset[str]:
     """URNs of the resources that only contain others."""
-    resources = state["deployment"].get("resources") or ()
-    return frozenset(resource["urn"] for resource in resources if not resource.get("custom"))
+    return frozenset(resource["urn"] for resource in _resources(state) if not resource.get("custom"))
 
 
 def deleted_with(state: Json) -> Mapping[str, str]:
     """By URN, the resource whose deletion deletes it, such as a namespace."""
-    resources = state["deployment"].get("resources") or ()
-    return {resource["urn"]: resource["deletedWith"] for resource in resources if resource.get("deletedWith")}
+    return {
+        resource["urn"]: resource["deletedWith"]
+        for resource in _resources(state)
+        if resource.get("deletedWith")
+    }
 
 
 def provider(state: Json) -> Provider | None:
     """The provider of the stack's cluster; None before the first roll-out."""
-    for resource in state["deployment"].get("resources") or ():
+    for resource in _resources(state):
         urn = str(resource["urn"])
         if resource["type"] == _PROVIDER and urn.endswith(f"::{CLUSTER}"):
-            inputs = resource.get("inputs") or {}
-            return Provider(urn, inputs.get("kubeconfig") or None, inputs.get("context") or None)
+            given = resource.get("inputs") or {}
+            return Provider(urn, given.get("kubeconfig") or None, given.get("context") or None)
     return None
 
 
 def identity(state: Json) -> Identity | None:
     """The cluster of the last roll-out; None if that could not see it, or was of an earlier version."""
-    for resource in state["deployment"].get("resources") or ():
+    for resource in _resources(state):
         if resource["type"] == _STACK:
             output = (resource.get("outputs") or {}).get(IDENTITY)
             return Identity(output["uid"], output["server"]) if output else None
     return None
+
+
+def _resources(state: Json) -> Sequence[Json]:
+    resources: Sequence[Json] = state["deployment"].get("resources") or ()
+    return resources
 
 
 def _is_object(resource: Json) -> bool:

@@ -24,6 +24,7 @@ from trainyard_platform.stack.settings import StackSettings
 
 from .pulumi_state import Identity
 from .rollout.events import Op, Step
+from .shown import listed
 
 HOLDING: Final = frozenset(
     {
@@ -141,7 +142,7 @@ def _recreated_node_groups(before: StackSettings, after: StackSettings) -> Itera
             old, new = (getattr(cluster, field) for cluster in clusters)
             if old != new:
                 change = f"cluster.{provider}.{to_camel(field)}: {old or 'none'} -> {new or 'none'}"
-                yield f"{change} recreates the nodes of {_listed(list(pools))}{_LOST}"
+                yield f"{change} recreates the nodes of {listed(list(pools), MOST_NAMED)}{_LOST}"
         for field, of_pool in _OF_POOLS.get(provider, {}).items():
             moved = [
                 name
@@ -150,7 +151,7 @@ def _recreated_node_groups(before: StackSettings, after: StackSettings) -> Itera
             ]
             if moved:
                 change = f"cluster.{provider}.{to_camel(field)}: other {field.replace('_', ' ')}"
-                yield f"{change} recreate the nodes of {_listed(moved)}{_LOST}"
+                yield f"{change} recreate the nodes of {listed(moved, MOST_NAMED)}{_LOST}"
 
 
 def _subnets(pool: NodePool, cluster: Eks) -> frozenset[str]:
@@ -197,13 +198,8 @@ def not_allowed(steps: Iterable[Step], allowed: Collection[str]) -> list[str]:
 def refusal(objects: Sequence[str]) -> str:
     """The sentence that refuses to recreate these."""
     return (
-        f"refused: Pulumi would recreate {_listed(objects)} and then delete the old objects, but in the "
-        "cluster these are the same. If cluster.identifier has changed, change it back. If an object has "
-        "moved to another section of the stack file, remove it in one roll-out, and add it in the next. To "
-        f'replace them anyway, add --replace "{" ".join(objects) if len(objects) <= MOST_NAMED else ALL}"'
+        f"refused: Pulumi would recreate {listed(objects, MOST_NAMED)} and then delete the old objects, but "
+        "in the cluster these are the same. If cluster.identifier has changed, change it back. If an object "
+        "has moved to another section of the stack file, remove it in one roll-out, and add it in the next. "
+        f'To replace them anyway, add --replace "{" ".join(objects) if len(objects) <= MOST_NAMED else ALL}"'
     )
-
-
-def _listed(objects: Sequence[str]) -> str:
-    more = len(objects) - MOST_NAMED
-    return ", ".join(objects[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

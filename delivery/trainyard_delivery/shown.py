@@ -1,7 +1,8 @@
-"""Two different values, cut to the available room: pure."""
+"""Values and lists, cut to the available room: pure."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import Final
 
@@ -25,6 +26,12 @@ def apart(before: str, after: str, most: int) -> tuple[str, str]:
     shown = (f"{_CUT}{text[begin:]}" for text in (before, after))
     before, after = (_ended(text, most) for text in shown)
     return before, after
+
+
+def listed(items: Sequence[str], most: int) -> str:
+    """`a, b, c`, and how many more there are than `most`."""
+    more = len(items) - most
+    return ", ".join(items[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def _ended(text: str, most: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainyard_api import documents, names
-from trainyard_operator.core.decide import reconcile
+from trainyard_operator.core.decide import reconcile, revisions
 from trainyard_operator.core.model import Delete, Observed, TrainJob, Update
 from trainyard_operator.core.status import conditions
 
@@ -91,7 +91,7 @@ def _uid(job: ForeignJob) -> str:
 
 
 def _snapshot(trainjob: TrainJob) -> str:
-    return f"ConfigMap {trainjob.name}-runtime-snapshot"
+    return f"ConfigMap {trainjob.name}{revisions.SNAPSHOT_SUFFIX}"
 
 
 def _crds(observed: model.Observed) -> Check:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from trainyard_api import documents, names
 from trainyard_api.json_types import Json
 from trainyard_operator.core.decide import reconcile, revisions
-from trainyard_operator.core.model import Runtime
+from trainyard_operator.core.model import Runtime, TrainJob
 from trainyard_operator.core.status import conditions
 
 from . import checks, model, ownership
@@ -218,15 +218,15 @@ def _snapshots(observed: Observed) -> tuple[list[Put], list[Check]]:
         config_map = f"ConfigMap {name}{revisions.SNAPSHOT_SUFFIX}"
         if job.occupied:
             why = f"{config_map} exists, and is no snapshot of its runtime; to keep one, delete that first"
-            notes.append(without_snapshot(name, why))
         elif not isinstance(runtime, Runtime):
-            notes.append(without_snapshot(name, f"the runtime that it started with is not known: {runtime}"))
+            why = f"the runtime that it started with is not known: {runtime}"
         else:
-            put = _snapshot(trainjob.namespace, trainjob.name, trainjob.uid, runtime)
-            if len(put.manifest["data"]["runtime"]) > revisions.MAX_SNAPSHOT:
-                notes.append(without_snapshot(name, f"its runtime is too large for {config_map}"))
-            else:
+            put = _snapshot(trainjob, runtime)
+            if len(put.manifest["data"]["runtime"]) <= revisions.MAX_SNAPSHOT:
                 puts.append(put)
+                continue
+            why = f"its runtime is too large for {config_map}"
+        notes.append(without_snapshot(name, why))
     return puts, notes
 
 
@@ -238,7 +238,7 @@ def without_snapshot(job: str, why: str) -> Check:
     return Check(Level.NOTE, "TrainJobs", message)
 
 
-def _snapshot(namespace: str, name: str, uid: str, runtime: Runtime) -> Put:
+def _snapshot(trainjob: TrainJob, runtime: Runtime) -> Put:
     place = {} if runtime.namespace is None else {"namespace": runtime.namespace}
     manifest: Mapping[str, Any] = {
         "apiVersion": names.TRAINER_API_VERSION,
@@ -249,13 +249,17 @@ def _snapshot(namespace: str, name: str, uid: str, runtime: Runtime) -> Put:
     owner = {
         "apiVersion": names.TRAINER_API_VERSION,
         "kind": names.TRAINJOB,
-        "name": name,
-        "uid": uid,
+        "name": trainjob.name,
+        "uid": trainjob.uid,
         "controller": True,
         "blockOwnerDeletion": True,
     }
-    metadata = {"name": name + revisions.SNAPSHOT_SUFFIX, "namespace": namespace, "ownerReferences": [owner]}
+    metadata = {
+        "name": trainjob.name + revisions.SNAPSHOT_SUFFIX,
+        "namespace": trainjob.namespace,
+        "ownerReferences": [owner],
+    }
     # JSON is YAML, and smaller: indentation alone may bring a runtime above what is read again.
     data = {"runtime": json.dumps(manifest)}
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-    return Put(config_map, why="for Trainer", trainjob=f"{namespace}/{name}")
+    return Put(config_map, why="for Trainer", trainjob=f"{trainjob.namespace}/{trainjob.name}")

@@ -90,7 +90,7 @@ def counted_places(
         for index, workload in enumerate(waiting):
             before = tuple(first[:index])
             place = QueuePlace(index + 1, words, partial, before, total=len(waiting))
-            places[_place(workload)] = place
+            places[read.key(workload)] = place
     return places
 
 
@@ -146,12 +146,12 @@ def job(workload: Json) -> str:
 
 def _behind(queues: Sequence[Json]) -> dict[tuple[str, str], str]:
     """The ClusterQueue of each LocalQueue."""
-    return {_place(queue): read.text(queue, "spec", "clusterQueue") for queue in queues}
+    return {read.key(queue): read.text(queue, "spec", "clusterQueue") for queue in queues}
 
 
 def _line(workload: Json, behind: Mapping[tuple[str, str], str]) -> tuple[str, ...]:
     """The queue that it waits in: the ClusterQueue, or if unknown, the LocalQueue of its namespace."""
-    local_queue = _queue(workload)
+    local_queue = read.local_queue(workload)
     cluster_queue = behind.get(local_queue)
     return (cluster_queue,) if cluster_queue else local_queue
 
@@ -162,14 +162,6 @@ def _words(line: tuple[str, ...]) -> str:
 
 def _position(item: Json) -> int:
     return read.number(item, "positionInClusterQueue")
-
-
-def _place(of: Json) -> tuple[str, str]:
-    return read.text(of, "metadata", "namespace"), read.name(of)
-
-
-def _queue(workload: Json) -> tuple[str, str]:
-    return read.text(workload, "metadata", "namespace"), read.text(workload, "spec", "queueName")
 
 
 def waits(workload: Json) -> bool:

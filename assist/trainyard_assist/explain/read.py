@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from trainyard_api import names, runtime_ref
+from trainyard_api import names, quantity, runtime_ref
 from trainyard_api.json_types import Json
 from trainyard_api.quantity import Quantity
 from trainyard_operator.core.build.resources import pod_requests
@@ -55,9 +55,27 @@ def number(value: Any, *path: str, default: int = 0) -> int:
     return integer if isinstance(integer, int) else default
 
 
+def amount(value: Any, *path: str) -> Quantity | None:
+    """The quantity at the path; None for what is none."""
+    try:
+        return quantity.parse(at(value, *path))
+    except ValueError:
+        return None
+
+
 def name(of: Json) -> str:
     """Its name."""
     return text(of, "metadata", "name")
+
+
+def key(of: Json) -> tuple[str, str]:
+    """Its namespace and name."""
+    return text(of, "metadata", "namespace"), name(of)
+
+
+def local_queue(workload: Json) -> tuple[str, str]:
+    """The namespace and name of the LocalQueue that the Workload is in."""
+    return text(workload, "metadata", "namespace"), text(workload, "spec", "queueName")
 
 
 def uid(of: Json) -> str:
@@ -65,9 +83,9 @@ def uid(of: Json) -> str:
     return text(of, "metadata", "uid")
 
 
-def ref(of: Json, kind: str = "") -> Ref:
-    """The reference to the object; items of a list lack their kind."""
-    return Ref(kind or text(of, "kind"), name(of), text(of, "metadata", "namespace") or None)
+def ref(of: Json, kind: str) -> Ref:
+    """The reference to the object, an item of a list: those lack their kind."""
+    return Ref(kind, name(of), text(of, "metadata", "namespace") or None)
 
 
 def moment(value: Any, *path: str) -> datetime:
@@ -81,7 +99,7 @@ def moment(value: Any, *path: str) -> datetime:
 
 def age(observation: Observation, of: Json) -> float:
     """Seconds since it was created."""
-    return (observation.now - moment(of, "metadata", "creationTimestamp")).total_seconds()
+    return since(observation, moment(of, "metadata", "creationTimestamp"))
 
 
 def since(observation: Observation, moment_of: datetime) -> float:
@@ -179,11 +197,14 @@ def held_back(observation: Observation) -> bool:
 
 def gates(observation: Observation) -> list[str]:
     """The gates that keep its queue from admitting it."""
-    noted = ",".join(
-        texts(of, "metadata", "annotations").get(names.QUEUE_GATES_ANNOTATION, "")
-        for of in (observation.trainjob, own_jobset(observation))
-    )
-    return list(dict.fromkeys(gate for gate in noted.split(",") if gate))
+    own = (observation.trainjob, own_jobset(observation))
+    return list(dict.fromkeys(gate for of in own for gate in gates_of(of)))
+
+
+def gates_of(job: Json | None) -> list[str]:
+    """The gates at a job that keep Kueue from admitting it."""
+    noted = texts(job, "metadata", "annotations").get(names.QUEUE_GATES_ANNOTATION, "")
+    return [gate for gate in noted.split(",") if gate]
 
 
 # --- events -------------------------------------------------------------------
@@ -191,10 +212,11 @@ def gates(observation: Observation) -> list[str]:
 
 def warnings(observation: Observation, of: Json, *reasons: str) -> list[Json]:
     """The events about exactly this object with one of the reasons, the newest last."""
+    about = uid(of)
     events = [
         event
         for event in observation.events
-        if at(event, "involvedObject", "uid") == uid(of) and event.get("reason") in reasons
+        if event.get("reason") in reasons and at(event, "involvedObject", "uid") == about
     ]
     return sorted(events, key=_event_time)
 
@@ -228,6 +250,11 @@ def current_pods(observation: Observation) -> list[Json]:
     return _newest(observation, [pod for pod in observation.pods if not deleting(pod)])
 
 
+def pods_of(observation: Observation, job: Json) -> list[Json]:
+    """The current pods of the Job."""
+    return [pod for pod in current_pods(observation) if job_of(observation, pod) is job]
+
+
 def last_pods(observation: Observation) -> list[Json]:
     """The newest pod of each index of each Job, also if it is being deleted: on a lost node it never goes."""
     return _newest(observation, observation.pods)
@@ -249,16 +276,22 @@ def pending(observation: Observation) -> list[Json]:
     return [pod for pod in current_pods(observation) if text(pod, "status", "phase") == "Pending"]
 
 
+def without_node(observation: Observation) -> list[Json]:
+    """The current pods that no scheduler has placed."""
+    return [pod for pod in pending(observation) if not text(pod, "spec", "nodeName")]
+
+
+def unscheduled(pod: Json) -> str:
+    """Why its scheduler has found no node for it; empty if it has said nothing."""
+    scheduled = condition(pod, "PodScheduled")
+    return text(scheduled, "message") if text(scheduled, "status") == "False" else ""
+
+
 def requests(pod: Json) -> Mapping[str, Quantity]:
     """Its requests by resource, summed up as the scheduler does; a limit counts where there is no request."""
     try:
         return pod_requests({"template": {"spec": {"template": pod}}}, limits_count=True)
-    except (
-        AttributeError,
-        KeyError,
-        TypeError,
-        ValueError,
-    ):  # no pod that an API server lets in
+    except (AttributeError, KeyError, TypeError, ValueError):  # no pod that an API server lets in
         return {}
 
 
@@ -319,7 +352,7 @@ def rank(observation: Observation, pod: Json) -> int | None:
 
 def absent(observation: Observation, job: Json) -> tuple[int, ...]:
     """The ranks of the Job that have no pod, if another has one that is Ready and so waits for them."""
-    pods = [pod for pod in current_pods(observation) if job_of(observation, pod) is job]
+    pods = pods_of(observation, job)
     if Subject.PODS in observation.unseen or not is_trainer(job) or not any(map(is_ready, pods)):
         return ()
     there = {index(pod) for pod in pods} | done(job)

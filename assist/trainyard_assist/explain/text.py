@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from trainyard_api.printable import printable
@@ -19,11 +19,12 @@ def tail(text: str) -> tuple[str, ...]:
     return tuple(line for line in lines if line)[-LINES:]
 
 
-def listed(items: Iterable[object], most: int = 5) -> str:
-    """`a, b, c`, and how many more there are."""
-    words: Sequence[str] = [str(item) for item in items]
-    more = f" and {len(words) - most} more" if len(words) > most else ""
-    return ", ".join(words[:most]) + more
+def listed(items: Iterable[object], most: int = 5, total: int | None = None) -> str:
+    """`a, b, c`, and how many more there are; `total`: of so many, where `items` are only the first."""
+    words = [str(item) for item in items]
+    named = words[:most]
+    more = (len(words) if total is None else total) - len(named)
+    return " and ".join(filter(None, (", ".join(named), f"{more} more" if more > 0 else "")))
 
 
 def duration(seconds: float) -> str:

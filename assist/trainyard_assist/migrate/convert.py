@@ -20,7 +20,7 @@ from trainyard_api.json_types import Json
 from trainyard_operator.core.admit import validation
 
 from .. import offline
-from ..offline import DEFAULT_NAMESPACE
+from ..offline import DEFAULT_NAMESPACE, Runtimes, is_of
 from . import alpha, jax, live, mpi, paddle, pytorch, references, runtimes, tensorflow, trainjobs, xgboost
 from .notes import Level, Note, Notes
 from .target import Catalog
@@ -106,18 +106,19 @@ def migrate(
     moved = {
         trainjobs.runtime_key(value): number
         for value, _ in items
-        if _is(value, names.RUNTIME_KINDS) and (number := runtimes.processes_of(value)) is not None
+        if is_of(value, names.RUNTIME_KINDS) and (number := runtimes.processes_of(value)) is not None
     }
     beside = [Document(n.document.source, n.line, value) for value, n in items if _is_runtime(value)]
     # What stays as it is keeps its name, also from what comes before it.
     taken = {_place(document.value, namespace): document.place for document in beside}
     taken |= {
-        _place(value, namespace): f"{notes.document.source}:{notes.line}"
+        _place(value, namespace): notes.place
         for value, notes in items
-        if _is(value, _TRAINJOBS)
+        if is_of(value, _TRAINJOBS)
         and not trainjobs.is_old(value, moved)
         and (ended or live.ended(value) is None)
     }
+    there = offline.runtime_documents([*catalog_runtimes.values(), *beside], namespace)
     outcomes = []
     for value, notes in items:
         manifest = live.manifest(value) if _is_known(value) else value
@@ -125,10 +126,9 @@ def migrate(
         objects = () if is_over else _successors(manifest, catalog_runtimes, moved, notes)
         if objects != (manifest,):
             objects = tuple(_not_suspended(result, value, notes) for result in objects)
-            objects = _accepted(objects, [*catalog_runtimes.values(), *beside], namespace, notes)
+            objects = _accepted(objects, there, namespace, notes)
             objects = objects if _is_runtime(value) else _unlike(objects, taken, namespace, notes)
-        place = f"{notes.document.source}:{notes.line}"
-        taken |= {_place(result, namespace): place for result in objects if _is_known(result)}
+        taken |= {_place(result, namespace): notes.place for result in objects if _is_known(result)}
         outcomes.append(Outcome(notes.document.source, objects, notes.sorted()))
     return tuple(outcomes)
 
@@ -145,10 +145,6 @@ def _items(document: Document) -> Iterator[tuple[Json, Notes]]:
     yield document.value, Notes(document)
 
 
-def _is(value: Json, kinds: frozenset[str]) -> bool:
-    return value.get("apiVersion") == names.TRAINER_API_VERSION and str(value.get("kind")) in kinds
-
-
 def _is_over(value: Json, notes: Notes, *, kept: bool) -> bool:
     """Whether it is a job to leave out, since it has ended; notes what a job does in its cluster."""
     if not _is_known(value) or str(value.get("kind")) in names.RUNTIME_KINDS:
@@ -157,7 +153,7 @@ def _is_over(value: Json, notes: Notes, *, kept: bool) -> bool:
     if end is not None and not kept:
         notes.note("status", f"has ended ({end}) and is left out; --finished keeps such jobs")
         return True
-    if end is None and verb is not None and not _is(value, _TRAINJOBS):
+    if end is None and verb is not None and not is_of(value, _TRAINJOBS):
         message = "delete it before you apply what it became, or both do its work"
         notes.note("metadata.uid", f"still {verb} in the cluster: {message}")
     return False
@@ -165,20 +161,18 @@ def _is_over(value: Json, notes: Notes, *, kept: bool) -> bool:
 
 def _not_suspended(made: Json, value: Json, notes: Notes) -> Json:
     """The migrated object; without `suspend: true`, with which a queued job would wait forever."""
-    spec, own = made.get("spec"), made.get("metadata")
-    labels = own.get("labels") if isinstance(own, Mapping) else None
-    queue = labels.get(names.QUEUE_LABEL) if isinstance(labels, Mapping) else None
-    if not queue or not _is(made, _TRAINJOBS) or not isinstance(spec, Mapping) or not spec.get("suspend"):
+    spec, given = live.mapping(made.get("spec")), live.mapping(value.get("spec"))
+    queue = live.mapping(live.mapping(made.get("metadata")).get("labels")).get(names.QUEUE_LABEL)
+    if not queue or not is_of(made, _TRAINJOBS) or not spec.get("suspend"):
         return made
-    given = value.get("spec")
-    was = "spec.suspend" if isinstance(given, Mapping) and "suspend" in given else "spec.runPolicy.suspend"
+    was = "spec.suspend" if "suspend" in given else "spec.runPolicy.suspend"
     notes.changed(was, f"is left out: queue {queue} holds the job until there is room, and needs none")
     return {**made, "spec": {key: item for key, item in spec.items() if key != "suspend"}}
 
 
 def _is_known(value: Json) -> bool:
     version, kind = str(value.get("apiVersion")), str(value.get("kind"))
-    return _is(value, _TRAINJOBS | names.RUNTIME_KINDS) or (version.startswith(_GROUP) and kind in _KINDS)
+    return is_of(value, _TRAINJOBS | names.RUNTIME_KINDS) or (version.startswith(_GROUP) and kind in _KINDS)
 
 
 def _successors(value: Json, catalog: Catalog, moved: Mapping[str, int], notes: Notes) -> tuple[Json, ...]:
@@ -189,9 +183,9 @@ def _successors(value: Json, catalog: Catalog, moved: Mapping[str, int], notes: 
         return (value,)
     version, kind = str(value["apiVersion"]), str(value["kind"])
     try:
-        if _is(value, _TRAINJOBS):
+        if is_of(value, _TRAINJOBS):
             return trainjobs.convert(value, moved, notes) if trainjobs.is_old(value, moved) else (value,)
-        if _is(value, names.RUNTIME_KINDS):
+        if is_of(value, names.RUNTIME_KINDS):
             return runtimes.convert(value, notes) if runtimes.is_old(value) else (value,)
         convert = _CONVERTERS.get((version, kind))
         if convert is not None:
@@ -213,11 +207,11 @@ def _reason(error: FieldError) -> str:
 
 
 def _by_name(catalog: Sequence[Document]) -> Catalog:
-    cluster = frozenset({names.CLUSTER_TRAINING_RUNTIME})
-    documents = [
-        document for document in catalog if _is(document.value, cluster) and _is_runtime(document.value)
-    ]
-    return {document.value["metadata"]["name"]: document for document in documents}
+    return {
+        value["metadata"]["name"]: document
+        for document in catalog
+        if _is_runtime(value := document.value) and value["kind"] == names.CLUSTER_TRAINING_RUNTIME
+    }
 
 
 def _unlike(
@@ -234,29 +228,27 @@ def _unlike(
 
 def _place(value: Json, namespace: str) -> tuple[str, ...]:
     """Kind, namespace and name."""
-    own = value.get("metadata")
-    metadata = own if isinstance(own, Mapping) else {}
+    metadata = live.mapping(value.get("metadata"))
     return str(value.get("kind")), str(metadata.get("namespace") or namespace), str(metadata.get("name"))
 
 
 def _is_runtime(value: Json) -> bool:
     """Whether it is a runtime that somebody can refer to."""
-    own = value.get("metadata")
-    return _is(value, names.RUNTIME_KINDS) and isinstance(own, Mapping) and isinstance(own.get("name"), str)
+    name = live.mapping(value.get("metadata")).get("name")
+    return is_of(value, names.RUNTIME_KINDS) and isinstance(name, str)
 
 
-def _accepted(
-    objects: tuple[Json, ...], given: Sequence[Document], namespace: str, notes: Notes
-) -> tuple[Json, ...]:
+def _accepted(objects: tuple[Json, ...], there: Runtimes, namespace: str, notes: Notes) -> tuple[Json, ...]:
     """The objects, if the API server would accept them."""
     own = [Document(notes.document.source, notes.line, value) for value in objects]
-    refusals = [message for document in own for message in _refusals(document, [*given, *own], namespace)]
+    runtimes_there = {**there, **offline.runtime_documents(own, namespace)}
+    refusals = [message for document in own for message in _refusals(document, runtimes_there, namespace)]
     for path, reason in refusals:
         notes.refused("", f"admission would refuse the result: {path}: {reason}")
     return () if refusals else objects
 
 
-def _refusals(document: Document, given: Sequence[Document], namespace: str) -> Iterator[tuple[str, str]]:
+def _refusals(document: Document, there: Runtimes, namespace: str) -> Iterator[tuple[str, str]]:
     """Errors of admission, and of the schema as far as a conversion can violate it."""
     value = document.value
     name = str(offline.name_of(value["metadata"]))
@@ -264,12 +256,11 @@ def _refusals(document: Document, given: Sequence[Document], namespace: str) -> 
         yield "metadata.name", "must be a DNS label of at most 63 characters that begins with a letter"
         return
     try:
-        runtimes_there = offline.runtime_documents(given, namespace)
-        if _is(value, names.RUNTIME_KINDS):
+        if is_of(value, names.RUNTIME_KINDS):
             errors: Any = validation.validate_runtime(offline.runtime(document, namespace)).errors
         else:
             job = offline.trainjob(document, namespace)
-            runtime = offline.runtime_document(job, runtimes_there)
+            runtime = offline.runtime_document(job, there)
             yield from _too_long(json_reader.mapping(job.spec.get("trainer"), _TRAINER))
             if runtime is None:
                 return

@@ -36,7 +36,7 @@ def ended(value: Json) -> str | None:
 
 def doing(value: Json) -> str | None:
     """The activity of an unfinished job in its cluster, as a verb; None if it is not from a cluster."""
-    if not _mapping(value.get("metadata")).get("uid"):
+    if not mapping(value.get("metadata")).get("uid"):
         return None
     return "runs" if _RUNS in _true_conditions(value) else "is"
 
@@ -57,12 +57,13 @@ def manifest(value: Json) -> Json:
     return {key: kept if key == "metadata" else item for key, item in value.items() if key != "status"}
 
 
-def _true_conditions(value: Json) -> Iterator[str]:
-    conditions = _mapping(value.get("status")).get("conditions")
-    for condition in conditions if isinstance(conditions, list) else ():
-        if _mapping(condition).get("status") == "True":
-            yield str(condition.get("type"))
-
-
-def _mapping(value: Any) -> Json:
+def mapping(value: Any) -> Json:
+    """The value if it is an object, otherwise an empty one."""
     return value if isinstance(value, Mapping) else {}
+
+
+def _true_conditions(value: Json) -> Iterator[str]:
+    conditions = mapping(value.get("status")).get("conditions")
+    for condition in conditions if isinstance(conditions, list) else ():
+        if mapping(condition).get("status") == "True":
+            yield str(condition.get("type"))

@@ -57,6 +57,11 @@ class Notes:
         """Where the object begins."""
         return self.document.position(self.base.steps).line
 
+    @property
+    def place(self) -> str:
+        """`source:line` of the object, for messages."""
+        return f"{self.document.source}:{self.line}"
+
     def changed(self, path: FieldPath | str, message: str) -> None:
         """The field is carried over in another form."""
         self._add(Level.CHANGED, path, message)

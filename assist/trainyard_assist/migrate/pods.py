@@ -156,7 +156,7 @@ def _template(role: Role) -> Json:
     return {key: value for key, value in (("metadata", role.metadata), ("spec", spec)) if value}
 
 
-def patched(templates: Mapping[str, Json], manager: str = MANAGER, metadata: Json | None = None) -> Json:
+def patched(templates: Mapping[str, Json], metadata: Json | None = None) -> Json:
     """A runtime patch with these pod templates, by ReplicatedJob, and this metadata of the JobSet."""
     jobs = [{"name": name, "template": {"spec": {"template": pods}}} for name, pods in templates.items()]
     template: dict[str, Any] = {}
@@ -164,7 +164,7 @@ def patched(templates: Mapping[str, Json], manager: str = MANAGER, metadata: Jso
         template["metadata"] = metadata
     if jobs:
         template["spec"] = {"replicatedJobs": jobs}
-    return {"manager": manager, "trainingRuntimeSpec": {"template": template}}
+    return {"manager": MANAGER, "trainingRuntimeSpec": {"template": template}}
 
 
 def whole(

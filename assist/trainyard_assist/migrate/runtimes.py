@@ -7,14 +7,13 @@ passes through unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from trainyard_api import json_reader
 from trainyard_api.errors import FieldPath, InvalidFieldError
 from trainyard_api.json_types import Json
 
-from . import elastic, processes
+from . import elastic, live, processes
 from .notes import Notes
 from .source import count, metadata, unknown_fields
 
@@ -87,7 +86,5 @@ def _with_restarts(template: Json, restarts: int) -> Json:
 
 
 def _torch(value: Json) -> Json:
-    section: Any = value.get("spec")
-    for key in ("mlPolicy", "torch"):
-        section = section.get(key) if isinstance(section, Mapping) else None
-    return section if isinstance(section, Mapping) else {}
+    policy = live.mapping(live.mapping(value.get("spec")).get("mlPolicy"))
+    return live.mapping(policy.get("torch"))

@@ -123,11 +123,8 @@ def _success(job: Job, steps: dict[str, str], notes: Notes) -> Json:
     """When the job is done: with its chief or, without a chief, with its workers."""
     path = FieldPath("spec.successPolicy")
     success_policy = json_reader.text(job.spec.get("successPolicy"), path)
-    leaders = [steps[name] for name in _LEADERS if name in job.roles]
-    if success_policy == "AllWorkers":
-        targets = [*leaders, *(steps[name] for name in ("Worker",) if name in job.roles)]
-    else:
-        targets = leaders or [names.NODE]
+    deciding = (*_LEADERS, "Worker") if success_policy == "AllWorkers" else _LEADERS
+    targets = [steps[name] for name in deciding if name in job.roles] or [names.NODE]
     if success_policy not in (None, "", "AllWorkers"):
         notes.lost(path, "is neither empty nor AllWorkers")
     if set(targets) == set(steps.values()):

@@ -16,7 +16,7 @@ from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath, invalid
 from trainyard_api.json_types import Json
 
-from . import pods, processes
+from . import live, pods, processes
 from .notes import Notes
 from .source import metadata, unknown_fields
 
@@ -46,8 +46,7 @@ def is_old(value: Json, moved: Mapping[str, int]) -> bool:
     spec = value.get("spec")
     if not isinstance(spec, Mapping):
         return False
-    trainer = spec.get("trainer")
-    number = trainer.get("numProcPerNode") if isinstance(trainer, Mapping) else None
+    number = live.mapping(spec.get("trainer")).get("numProcPerNode")
     return (
         any(spec.get(key) is not None for key in _OLD)
         or isinstance(number, str)
@@ -81,15 +80,14 @@ def convert(value: Json, moved: Mapping[str, int], notes: Notes) -> tuple[Json, 
 
 def runtime_key(value: Json) -> str:
     """The runtime that a TrainJob refers to, or that an object is, as one text."""
-    spec, own = value.get("spec"), value.get("metadata")
-    where = own.get("namespace") if isinstance(own, Mapping) else None
+    own = live.mapping(value.get("metadata"))
     if str(value.get("kind")) in names.RUNTIME_KINDS:
-        kind, name = value["kind"], own.get("name") if isinstance(own, Mapping) else None
+        kind, name = value["kind"], own.get("name")
     else:
-        reference = spec.get("runtimeRef") if isinstance(spec, Mapping) else None
-        runtime_ref = reference if isinstance(reference, Mapping) else {}
-        kind, name = runtime_ref.get("kind") or names.CLUSTER_TRAINING_RUNTIME, runtime_ref.get("name")
-    return f"{kind}/{where or '' if kind == names.TRAINING_RUNTIME else ''}/{name}"
+        reference = live.mapping(live.mapping(value.get("spec")).get("runtimeRef"))
+        kind, name = reference.get("kind") or names.CLUSTER_TRAINING_RUNTIME, reference.get("name")
+    where = own.get("namespace") if kind == names.TRAINING_RUNTIME else None
+    return f"{kind}/{where or ''}/{name}"
 
 
 def overridden(spec: Json, notes: Notes) -> Iterator[Json]:
@@ -171,9 +169,8 @@ def without_bad_uris(initializer: Json, notes: Notes) -> dict[str, Any]:
 
 
 def _uris(spec: Json) -> Iterator[tuple[str, str]]:
-    initializer = spec.get("initializer")
+    initializer = live.mapping(spec.get("initializer"))
     for key in ("dataset", "model"):
-        part = initializer.get(key) if isinstance(initializer, Mapping) else None
-        uri = part.get("storageUri") if isinstance(part, Mapping) else None
+        uri = live.mapping(initializer.get(key)).get("storageUri")
         if isinstance(uri, str) and uri:
             yield key, uri

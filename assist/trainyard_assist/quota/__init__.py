@@ -8,7 +8,7 @@ user may see, and `forecast` says of a job what Kueue 0.19 does with it.
 from .forecast import forecast
 from .lines import Line, lines
 from .model import Answer, Job, PodSet, Short, State, Verdict
-from .read import closed, job_of, pod_sets_of, state
+from .read import closed, pod_sets_of, state
 
 __all__ = [
     "Answer",
@@ -20,7 +20,6 @@ __all__ = [
     "Verdict",
     "closed",
     "forecast",
-    "job_of",
     "lines",
     "pod_sets_of",
     "state",

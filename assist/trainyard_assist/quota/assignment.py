@@ -74,8 +74,7 @@ class Chooser:
 
     def targets(self, job: Job, wanted: Mapping[Key, int], scarce: set[Key]) -> tuple[Holder, ...]:
         """Jobs that are preempted for it."""
-        rules = {name: queue.rules for name, queue in self.queues.items()}
-        return targets(self.tree, self.holders, rules, job, wanted, scarce=scarce)
+        return targets(self.tree, self.holders, self.queues[job.queue].rules, job, wanted, scarce=scarce)
 
     def assign(self, job: Job) -> Assignment:
         """The flavors of a job; if some pods get none, as far as it went."""
@@ -136,9 +135,10 @@ class Chooser:
                     worst = fit
                 if worst.mode is Mode.NOT:
                     break
-            if _better(worst, best, queue.rules) or not _goes_on(worst, queue.rules):
+            is_last = not _goes_on(worst, queue.rules)
+            if is_last or _better(worst, best, queue.rules):
                 best, best_name, best_scarce, best_reach = worst, name, scarce, reach
-            if not _goes_on(worst, queue.rules):
+            if is_last:
                 break
         if best.mode is not Mode.FITS:
             chosen.short += short

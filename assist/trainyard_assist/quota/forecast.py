@@ -44,10 +44,10 @@ def forecast(state: State, job: Job) -> Verdict:
     unseen = tuple(unseen_holders(state))
     chooser = Chooser(tree, state.queues, state.flavors, (*state.holders, *unseen))
     whole = state.whole or not queue.cohort
-    if first := _holds_up(chooser, queue, before, waiting):
-        chosen = chooser.assign(job)
-        return _waits(chosen, (first.name,) if first not in before else names, whole=whole, sure=whole)
+    first = _holds_up(chooser, queue, before, waiting)
     chosen = chooser.assign(job)
+    if first is not None:
+        return _waits(chosen, (first.name,) if first not in before else names, whole=whole, sure=whole)
     _reserve(chooser, state, job, chosen.reach)
     chosen = chooser.assign(job)
     lacks = chosen.fails or bool(chosen.scarce)
@@ -113,14 +113,10 @@ def _holds_up(chooser: Chooser, queue: Queue, before: Sequence[Job], waiting: Se
         if other.closed or not other.pods:
             continue
         chosen = chooser.assign(other)
-        stopped = chooser.targets(other, chosen.used, chosen.scarce) if chosen.scarce else ()
-        if chosen.scarce and stopped and not chosen.fails:
+        if not (chosen.fails or chosen.scarce):
+            chooser.tree.change(queue.name, chosen.used)
+        elif queue.strict or (not chosen.fails and chooser.targets(other, chosen.used, chosen.scarce)):
             return other
-        if chosen.fails or chosen.scarce:
-            if queue.strict:
-                return other
-            continue
-        chooser.tree.change(queue.name, chosen.used)
     return None
 
 

@@ -201,8 +201,3 @@ class Verdict:
     """Admission checks that it then has to pass."""
     sure: bool = True
     """Whether all could be seen that it depends on."""
-
-    @property
-    def starts(self) -> bool:
-        """Whether Kueue lets it start now, if need be by stopping others."""
-        return self.answer in (Answer.STARTS, Answer.PREEMPTS)

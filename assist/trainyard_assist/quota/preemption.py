@@ -5,7 +5,7 @@ With `kueue.fairSharing` Kueue weighs shares instead, and may choose others.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum, auto
@@ -39,7 +39,7 @@ class _Candidate:
 def targets(
     tree: Tree,
     holders: Sequence[Holder],
-    rules: Mapping[str, Rules],
+    own: Rules,
     job: Job,
     wanted: Amounts,
     *,
@@ -50,12 +50,11 @@ def targets(
     Args:
         tree: The quota; as before, once this returns.
         holders: Who uses it.
-        rules: By ClusterQueue.
+        own: The rules of the job's ClusterQueue.
         job: What waits.
         wanted: What it asks for of each flavor.
         scarce: What of that is not free.
     """
-    own = rules.get(job.queue, Rules())
     same, nearer, others = _candidates(tree, holders, own, job, wanted, scarce=scarce)
     evicted, running = (
         [c for group in (nearer, others, same) for c in group if c.holder.evicted is gone]

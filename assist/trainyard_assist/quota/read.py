@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any, Final
 
-from trainyard_api import quantity
 from trainyard_api.capacity import Group, Quota
 from trainyard_api.json_types import Json
 from trainyard_api.pools import Taint, TaintEffect
@@ -58,9 +56,11 @@ def state(
     workloads = [workload for workload in workloads if not read.holds(workload, "Finished")]
     queues = {queue.name: queue for queue in map(_queue, cluster_queues)}
     holders = tuple(_holder(workload) for workload in workloads if read.holds(workload, "QuotaReserved"))
-    doors = {(read.text(door, "metadata", "namespace"), read.name(door)): door for door in local_queues}
+    doors = {read.key(door): door for door in local_queues}
     waiting = (
-        job_of(workload, doors.get(_door(workload))) for workload in workloads if queue_place.waits(workload)
+        job_of(workload, doors.get(read.local_queue(workload)))
+        for workload in workloads
+        if queue_place.waits(workload)
     )
     return State(
         queues=queues,
@@ -259,9 +259,9 @@ def _policy(word: str) -> Policy:
 def _quotas(of: Json) -> dict[Key, Quota]:
     return {
         (_name(flavor), _name(resource)): Quota(
-            _amount(resource.get("nominalQuota")) or 0,
-            _amount(resource.get("borrowingLimit")),
-            _amount(resource.get("lendingLimit")),
+            _nano(resource, "nominalQuota") or 0,
+            _nano(resource, "borrowingLimit"),
+            _nano(resource, "lendingLimit"),
         )
         for group in read.objects(of, "spec", "resourceGroups")
         for flavor in read.objects(group, "flavors")
@@ -271,7 +271,7 @@ def _quotas(of: Json) -> dict[Key, Quota]:
 
 def _used(cluster_queue: Json) -> dict[Key, int]:
     return {
-        (_name(flavor), _name(resource)): _amount(resource.get("total")) or 0
+        (_name(flavor), _name(resource)): _nano(resource, "total") or 0
         for flavor in read.objects(cluster_queue, "status", "flavorsReservation")
         for resource in read.objects(flavor, "resources")
     }
@@ -300,18 +300,13 @@ def _texts(of: Json, key: str) -> tuple[str, ...]:
 
 
 def _amounts(amounts: Any) -> dict[str, int]:
-    items = amounts.items() if isinstance(amounts, Mapping) else ()
-    return {resource: nano for resource, value in items if (nano := _amount(value)) is not None}
+    resources = amounts if isinstance(amounts, Mapping) else ()
+    return {name: nano for name in resources if (nano := _nano(amounts, name)) is not None}
 
 
-def _amount(value: Any) -> int | None:
-    with suppress(ValueError):  # None, or no quantity, which an API server does not let in
-        return quantity.parse(value).nano
-    return None
-
-
-def _door(workload: Json) -> tuple[str, str]:
-    return read.text(workload, "metadata", "namespace"), read.text(workload, "spec", "queueName")
+def _nano(of: Json, key: str) -> int | None:
+    amount = read.amount(of, key)
+    return None if amount is None else amount.nano
 
 
 def _name(of: Json) -> str:

@@ -169,9 +169,7 @@ def _place(place: QueuePlace, now: datetime) -> str:
     seen = " of those that you may see" if place.partial else ""
     sentence = f"nobody{seen} waits before it in {place.queue}"
     if before:
-        first = place.before[:NAMED]
-        others = f"{before - len(first)} more" if before > len(first) else ""
-        behind = " and ".join(filter(None, (", ".join(first), others)))
+        behind = listed(place.before, NAMED, before)
         sentence = f"it would be number {place.position}{seen} in {place.queue}, behind {behind}"
     if place.holders:
         holders = [

@@ -7,7 +7,7 @@ mistake; each mistake has its place. Reads no files.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Annotated, Any, Final
 
@@ -206,7 +206,7 @@ def _words(text: str) -> Iterable[str]:
             raise
 
 
-def _of_options(options: Mapping[str, Any], place: Any) -> Settings:
+def _of_options(options: Mapping[str, Any], place: Callable[[str], str]) -> Settings:
     values = {_OF_OPTION.get(option, option): value for option, value in options.items()}
     if "env" in values:
         values["env"] = dict(_pair(text, place("env")) for text in values["env"])

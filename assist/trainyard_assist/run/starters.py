@@ -107,7 +107,7 @@ def script_of(words: Sequence[str]) -> str:
 
 
 def _after_python(command: Sequence[str]) -> list[str]:
-    """Python's arguments without `-u`, which the runtime sets; None for another program."""
+    """Python's arguments without `-u`, which the runtime sets; none for another program."""
     if not _PYTHON.fullmatch(PurePosixPath(command[0]).name):
         return []
     rest = list(command[1:])

@@ -171,7 +171,7 @@ def _as_given(text: str) -> str:
 
 
 def _amounts(settings: Settings, runtime: Runtime, trainer: Json, gpu: str) -> dict[str, Any]:
-    """`resourcesPerNode`; None if no setting needs it.
+    """`resourcesPerNode`; empty if no setting needs it.
 
     Trainer counts processes only by these, not by the runtime's: so they are complete.
     As in the SDK, each amount is request and limit.
@@ -240,13 +240,12 @@ def _copied_metadata(copied: Json | None) -> tuple[dict[str, str], dict[str, str
 def _copied_spec(copied: Json | None) -> dict[str, Any]:
     """The spec without what Kueue and Trainer's defaults have put there, and not held as that one may be."""
     spec = read.at(copied, "spec")
-    kept = (
-        {name: value for name, value in spec.items() if value is not None} if isinstance(spec, dict) else {}
-    )
-    for name in ("suspend", "runtimeRef"):
-        kept.pop(name, None)
+    kept = {
+        name: value
+        for name, value in (spec.items() if isinstance(spec, dict) else ())
+        if value is not None and name not in ("suspend", "runtimeRef", "runtimePatches")
+    }
     if kept.get("managedBy") == names.MANAGED_BY_TRAINER:
         del kept["managedBy"]
-    kept.pop("runtimePatches", None)
     patches = [] if copied is None else list(resend.patches(copied))
     return kept | ({"runtimePatches": patches} if patches else {})

@@ -10,7 +10,6 @@ from trainyard_platform.errors import PlatformError
 from .. import pulumi_state
 
 _SECRET: Final = "4dabf18193072939515e22adb298388d"  # noqa: S105 - marks what a state keeps encrypted
-_PULUMIS_OWN: Final = "__"
 
 
 def objects(state: Json) -> tuple[dict[str, JsonValue], ...]:
@@ -18,13 +17,14 @@ def objects(state: Json) -> tuple[dict[str, JsonValue], ...]:
 
     Raises `PlatformError` if a value is encrypted: there is nothing to compare with.
     """
-    return tuple(_manifest(resource["urn"], resource["inputs"]) for resource in pulumi_state.objects(state))
+    return tuple(map(_manifest, pulumi_state.objects(state)))
 
 
-def _manifest(urn: str, inputs: Json) -> dict[str, JsonValue]:
-    if _is_encrypted(inputs):
+def _manifest(resource: Json) -> dict[str, JsonValue]:
+    if _is_encrypted(resource["inputs"]):
+        urn = resource["urn"]
         raise PlatformError(f"{urn}: one of its values is secret, so it cannot be compared with the cluster")
-    return {key: value for key, value in inputs.items() if not key.startswith(_PULUMIS_OWN)}
+    return pulumi_state.inputs(resource)
 
 
 def _is_encrypted(value: JsonValue) -> bool:

@@ -7,7 +7,7 @@ and can empty the list. So it only ever says who, never whether.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,17 +27,17 @@ class Writer:
     """When it wrote last, as metav1.Time; empty if unknown."""
 
 
-def writers(live: Json, path: Path) -> Iterator[Writer]:
-    """The owners of what is at a path, or of the whole value that contains it, the latest first."""
-    entries = live["metadata"].get("managedFields") or ()
-    owners = [entry for entry in entries if _owns(entry.get("fieldsV1") or {}, live, path)]
-    for entry in sorted(owners, key=lambda owner: owner.get("time") or "", reverse=True):
-        yield Writer(entry.get("manager") or "", entry.get("operation") or "", entry.get("time") or "")
-
-
 def writer(live: Json, path: Path) -> Writer | None:
-    """The last writer of the value at a path; None if unknown, for example if it was removed."""
-    return next(writers(live, path), None)
+    """The last writer of the value at a path, or of the whole value that contains it.
+
+    None if unknown, for example if it was removed.
+    """
+    writers = (
+        Writer(entry.get("manager") or "", entry.get("operation") or "", entry.get("time") or "")
+        for entry in live["metadata"].get("managedFields") or ()
+        if _owns(entry.get("fieldsV1") or {}, live, path)
+    )
+    return max(writers, key=lambda writer: writer.at, default=None)
 
 
 def _owns(fields: Any, live: Any, path: Path) -> bool:

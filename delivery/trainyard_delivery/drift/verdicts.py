@@ -85,8 +85,12 @@ _PODS: Final = ("Deployment", "DaemonSet", "StatefulSet")
 
 def consequence(ref: Ref, rows: Iterable[Row]) -> str:
     """Side effects of the repair; empty if there are none."""
-    rolls = ref.kind in _PODS and any(row.path.startswith("spec.template.") for row in rows)
-    return "putting it right recreates its pods" if rolls else ""
+    return "putting it right recreates its pods" if recreates_pods(ref, (row.path for row in rows)) else ""
+
+
+def recreates_pods(ref: Ref, changed: Iterable[str]) -> bool:
+    """Whether the object is a controller that recreates its pods when these paths change."""
+    return ref.kind in _PODS and any(path.startswith("spec.template.") for path in changed)
 
 
 SAME, DRIFT, UNJUDGED = 0, 1, 2

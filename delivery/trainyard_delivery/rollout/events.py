@@ -15,6 +15,7 @@ from typing import Final
 from trainyard_api.json_types import Json
 
 from ..drift.verdicts import Ref, going
+from ..pulumi_state import inputs
 
 
 class Op(StrEnum):
@@ -40,7 +41,6 @@ _OPS: Final = {
     "delete": Op.DELETE,
 }
 """Other operations are parts of a replacement, reads, or internal."""
-_PULUMIS_OWN: Final = "__"
 _AT_THE_SERVER: Final = re.compile(
     r'(Preview failed: )?resource "?urn:\S+ was not successfully \w+ by the Kubernetes API server: '
 )
@@ -182,16 +182,11 @@ def _step(metadata: Json) -> Step | None:
     return Step(
         metadata["urn"],
         op,
-        _inputs(old),
-        _inputs(new),
+        inputs(old),
+        inputs(new),
         retained=bool(old.get("retainOnDelete")),
         going=going(outputs) if "metadata" in outputs else "",
     )
-
-
-def _inputs(state: Json) -> Json:
-    inputs = state.get("inputs") or {}
-    return {key: value for key, value in inputs.items() if not key.startswith(_PULUMIS_OWN)}
 
 
 def _diagnostic(diagnostic: Json) -> Diagnostic | Waiting | None:

@@ -14,7 +14,7 @@ from trainyard_platform.objects.annotations import KEPT
 from .. import consequences, impact, shown
 from ..drift import comparison, paths
 from ..drift.differences import Absent, Difference, differences
-from ..drift.verdicts import Ref
+from ..drift.verdicts import Ref, recreates_pods
 from .events import Op, Step, Violation
 
 _MARKS: Final = {
@@ -43,7 +43,6 @@ _FEW: Final = 3
 _LONGEST: Final = 120
 """Characters of a value that is shown."""
 _PULUMIS: Final = "pulumi.com/"
-_ROLLED: Final = ("Deployment", "DaemonSet", "StatefulSet")
 _CONTROLLERS: Final = (
     "Deployment",
     "Namespace",
@@ -195,8 +194,7 @@ def violations(reported: Sequence[Violation], steps: Iterable[Step]) -> Iterator
                 yield f"advised against by {policy}: {about(violation)}{_flat(violation.text)}"
         else:
             named = list(dict.fromkeys(about(violation).removesuffix(": ") for violation in of_policy))
-            more = f" and {len(named) - _FEW} more" if named[_FEW:] else ""
-            yield f"advised against by {policy}: {', '.join(named[:_FEW])}{more}: VERBOSE=1 says what"
+            yield f"advised against by {policy}: {shown.listed(named, _FEW)}: VERBOSE=1 says what"
     if unchanged:
         number = len({violation.urn for violation in unchanged})
         many = f"{number} object{'' if number == 1 else 's'}"
@@ -284,8 +282,8 @@ def _fields(step: Step) -> Iterator[str]:
         yield f"    {_field(difference, secret=secret)}"
     if changes[_MOST_FIELDS:]:
         yield f"    and {len(changes) - _MOST_FIELDS} more fields: VERBOSE=1 has them"
-    rolls = step.ref is not None and step.ref.kind in _ROLLED
-    if rolls and any(paths.text(difference.path).startswith("spec.template.") for difference in changes):
+    changed = (paths.text(difference.path) for difference in changes)
+    if step.ref is not None and recreates_pods(step.ref, changed):
         yield "    its pods are recreated, one after the other"
     if _recreates_nodes(step):
         yield "    the cloud recreates its nodes, one after the other; protect does not prevent this"

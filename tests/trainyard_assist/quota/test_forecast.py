@@ -122,7 +122,8 @@ def test_a_flavor_that_its_pods_do_not_tolerate_or_select_is_left_out() -> None:
     assert verdict.answer is Answer.WAITS
     assert verdict.why == "it does not tolerate the taint nvidia.com/gpu of flavor a100"
     tolerant = dataclasses.replace(tainted, tolerations=({"key": "nvidia.com/gpu", "operator": "Exists"},))
-    assert forecast(dataclasses.replace(there, flavors={"a100": tolerant}), job(gpu=1)).starts
+    tolerated = dataclasses.replace(there, flavors={"a100": tolerant})
+    assert forecast(tolerated, job(gpu=1)).answer is Answer.STARTS
     choosy = dataclasses.replace(pods(gpu=1), selector={"pool": "h100", "other": "x"})
     labelled = dataclasses.replace(there, flavors={"a100": Flavor({"pool": "a100"})})
     chosen = Job(name="team/new", queue="gpus", pods=(choosy,))
@@ -171,7 +172,7 @@ def test_a_flavor_whose_own_labels_the_node_affinity_excludes_is_left_out(terms:
     of_workload["spec"]["podSets"] = [{"name": "node", "count": 1, "template": {"spec": pod}}]
     for pod_sets in (of_jobset, job_of(of_workload, None).pods):
         verdict = forecast(there, Job(name="team/new", queue="gpus", pods=pod_sets))
-        assert verdict.starts is fits
+        assert (verdict.answer is Answer.STARTS) is fits
         assert verdict.why == ("" if fits else "its node affinity excludes flavor a100")
 
 
@@ -218,15 +219,15 @@ def test_a_share_that_others_have_borrowed_is_not_free() -> None:
 
 def test_quota_of_a_cohort_above_is_lent_to_all_below() -> None:
     tree = [cohort("all", parent="top"), cohort("top", ("h100", {GPU: 4}))]
-    assert forecast(state(gpus(cohort="all"), cohorts=tree), job(gpu=12)).starts
+    assert forecast(state(gpus(cohort="all"), cohorts=tree), job(gpu=12)).answer is Answer.STARTS
     limited = [cohort("all", ("h100", {GPU: (0, 1)}), parent="top"), tree[1]]
     assert forecast(state(gpus(cohort="all"), cohorts=limited), job(gpu=10)).answer is Answer.NEVER
 
 
 def test_cohorts_in_a_circle_lend_nothing() -> None:
     circle = [cohort("all", parent="top"), cohort("top", ("h100", {GPU: 8}), parent="all")]
-    assert forecast(state(gpus(cohort="all"), cohorts=circle), job(gpu=8)).starts
-    assert not forecast(state(gpus(cohort="all"), cohorts=circle), job(gpu=9)).starts
+    assert forecast(state(gpus(cohort="all"), cohorts=circle), job(gpu=8)).answer is Answer.STARTS
+    assert forecast(state(gpus(cohort="all"), cohorts=circle), job(gpu=9)).answer is Answer.NEVER
 
 
 # --- who is before it -------------------------------------------------------------
@@ -248,7 +249,7 @@ def test_in_a_strict_queue_it_waits_for_those_before_it() -> None:
     verdict = forecast(there, job(gpu=1))
     assert verdict == Verdict(answer=Answer.WAITS, before=("team/large", "team/larger"))
     assert said(verdict) == "waits, behind team/large, team/larger"
-    assert forecast(there, job(gpu=1, priority=1)).starts
+    assert forecast(there, job(gpu=1, priority=1)).answer is Answer.STARTS
 
 
 @pytest.mark.parametrize(
@@ -273,7 +274,7 @@ def test_what_kueue_does_not_try_now_holds_nobody_up(held: Any) -> None:
         workloads=[head],
         local_queues=[local_queue("default", "gpus"), local_queue("strict", "strict")],
     )
-    assert forecast(there, job(gpu=3)).starts
+    assert forecast(there, job(gpu=3)).answer is Answer.STARTS
 
 
 def test_a_job_that_kueue_has_evicted_waits_until_it_tries_it_again() -> None:
@@ -289,13 +290,13 @@ def test_a_job_that_kueue_has_evicted_waits_until_it_tries_it_again() -> None:
 
 def test_otherwise_what_is_smaller_goes_past_what_does_not_fit() -> None:
     there = state(gpus(4), workloads=[waiting("large", 8, 1)], **DOORS)
-    assert forecast(there, job(gpu=4)).starts
+    assert forecast(there, job(gpu=4)).answer is Answer.STARTS
     assert forecast(there, job(gpu=5)).before == ("team/large",)
 
 
 def test_what_kueue_has_not_looked_at_takes_its_share_first() -> None:
     there = state(gpus(4), workloads=[waiting("fresh", 3, 1, looked=False)], **DOORS)
-    assert forecast(there, job(gpu=1)).starts
+    assert forecast(there, job(gpu=1)).answer is Answer.STARTS
     assert forecast(there, job(gpu=2)).answer is Answer.WAITS
 
 
@@ -334,7 +335,7 @@ def test_the_first_of_a_strict_queue_keeps_what_it_may_not_reclaim() -> None:
         "strict", nominal=4, queueingStrategy="StrictFIFO", preemption={"reclaimWithinCohort": "Any"}
     )
     free = dataclasses.replace(there, queues={**there.queues, "strict": state(reclaims).queues["strict"]})
-    assert forecast(free, job(gpu=3)).starts
+    assert forecast(free, job(gpu=3)).answer is Answer.STARTS
 
 
 # --- who is stopped ---------------------------------------------------------------
@@ -350,7 +351,7 @@ def test_a_higher_priority_stops_a_lower_one_of_its_queue() -> None:
     verdict = forecast(there, job(gpu=4, priority=5))
     assert verdict == Verdict(answer=Answer.PREEMPTS, preempts=("gpus/lower",), flavors={GPU: "h100"})
     assert said(verdict) == "starts, and stops gpus/lower for that"
-    assert not forecast(there, job(gpu=4, priority=-1)).starts
+    assert forecast(there, job(gpu=4, priority=-1)).answer is Answer.WAITS
     assert forecast(there, job(gpu=8, priority=5)).preempts == ("gpus/lower", "gpus/low")
 
 

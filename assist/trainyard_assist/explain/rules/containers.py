@@ -39,6 +39,12 @@ class Failure:
     """Whether it has just restarted."""
 
     @property
+    def exit_code(self) -> int:
+        """The exit code of what failed in it: its own, unless its termination message knows better."""
+        words = self.words
+        return read.number(self.ended, "exitCode") if words is None else words.exit_code
+
+    @property
     def words(self) -> termination_message.LastWords | None:
         """Its termination message."""
         return termination_message.of(read.number(self.ended, "exitCode"), read.text(self.ended, "message"))
@@ -67,9 +73,7 @@ def exited(observation: Observation) -> Finding | None:
         observation,
         Reason.CONTAINER_EXITED,
         read.ref(first.pod, "Pod"),
-        _by_container(first, words)
-        if words is None or words.rank is None
-        else _by_rank(observation, first, words),
+        _by_container(first) if words is None or words.rank is None else _by_rank(observation, first, words),
         pods=[first.pod],
         log=text.tail(words.said) if words is not None and words.said else observation.log,
         pod=read.name(first.pod),
@@ -80,13 +84,12 @@ def exited(observation: Observation) -> Finding | None:
     return replace(finding, next_step=f"{finding.next_step} --previous") if first.running else finding
 
 
-def _by_container(failure: Failure, words: termination_message.LastWords | None) -> str:
+def _by_container(failure: Failure) -> str:
     # With terminationMessagePolicy FallbackToLogsOnError it is the end of the log, which is shown as well.
-    ended_with = read.number(failure.ended, "exitCode")
+    ended_with, code = read.number(failure.ended, "exitCode"), failure.exit_code
     quote = termination_message.short(
         termination_message.said(ended_with, read.text(failure.ended, "message"))
     )
-    code = ended_with if words is None else words.exit_code
     meaning = _meaning(failure, code)
     message = f"container {failure.container} exited with code {code}{f' ({meaning})' if meaning else ''}"
     return f"{message}{_restarts(failure)}{f': {quote}' if quote else ''}"

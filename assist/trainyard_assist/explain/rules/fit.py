@@ -38,7 +38,7 @@ def selected(pod: Json, nodes: Sequence[Json]) -> list[Json]:
 
 def offers(node: Json, resource: str) -> bool:
     """Whether the node has any of the resource allocatable, in use or not."""
-    return _amount(node, "status", "allocatable", resource).nano > 0
+    return _allocatable(node, resource).nano > 0
 
 
 def _misfits(message: str, pod: Json, nodes: Sequence[Json]) -> Iterator[str]:
@@ -63,15 +63,12 @@ def _resource(resource: str, pod: Json, nodes: Sequence[Json]) -> str:
     sentence = f"the pod asks for {resource} {request}"
     if not nodes:
         return sentence
-
-    def has(node: Json) -> quantity.Quantity:
-        return _amount(node, "status", "allocatable", resource)
-
-    largest = max(nodes, key=lambda node: has(node).nano)
-    if has(largest).nano < request.nano:
-        return f"{sentence}, and no node has more than {has(largest)}"
+    largest = max(nodes, key=lambda node: _allocatable(node, resource).nano)
+    most = _allocatable(largest, resource)
+    if most.nano < request.nano:
+        return f"{sentence}, and no node has more than {most}"
     open_to_it = [node for node in selected(pod, nodes) if not _repelling_taints(node, pod)]
-    if any(has(node).nano >= request.nano for node in open_to_it):
+    if any(_allocatable(node, resource).nano >= request.nano for node in open_to_it):
         return f"{sentence}, which other pods use"
     return f"{sentence}, and cannot run on nodes that have enough of it: {_barrier(largest, pod)}"
 
@@ -89,11 +86,8 @@ def _barrier(node: Json, pod: Json) -> str:
     return f"node {read.name(node)} lacks the label {text.listed(missing)}"
 
 
-def _amount(of: Json, *path: str) -> quantity.Quantity:
-    try:
-        return quantity.parse(read.at(of, *path))
-    except (ValueError, TypeError):
-        return quantity.ZERO
+def _allocatable(node: Json, resource: str) -> quantity.Quantity:
+    return read.amount(node, "status", "allocatable", resource) or quantity.ZERO
 
 
 def _taints(node: Json) -> list[Json]:

@@ -21,7 +21,7 @@ _WAITING: Final = frozenset({"", "Pending", "Inqueue", "Scheduling", "Unknown"})
 
 def incomplete(observation: Observation) -> Finding | None:
     """Some pods of the gang have no node, and the scheduler has said that it cannot place all."""
-    waiting = [pod for pod in read.pending(observation) if not read.text(pod, "spec", "nodeName")]
+    waiting = read.without_node(observation)
     for group in observation.pod_groups:
         if not waiting or read.text(group, "status", "phase") not in _WAITING:
             continue
@@ -38,7 +38,4 @@ def _message(group: Json, waiting: list[Json]) -> str:
     """The scheduler's message about the group, otherwise about its pods."""
     if read.holds(group, "Unschedulable"):
         return read.text(read.condition(group, "Unschedulable"), "message")
-    for pod in waiting:
-        if read.at(read.condition(pod, "PodScheduled"), "status") == "False":
-            return read.text(read.condition(pod, "PodScheduled"), "message")
-    return ""
+    return next(filter(None, map(read.unscheduled, waiting)), "")

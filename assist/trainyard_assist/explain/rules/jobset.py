@@ -17,7 +17,6 @@ from .trainjob import with_reported_step
 
 _PATIENCE: Final = 5.0
 """Seconds in which the operator creates a JobSet, and JobSet's controller its Jobs."""
-_REFUSALS: Final = ("JobCreationFailed", "HeadlessServiceCreationFailed", "PVCCreationFailed")
 _NAMESPACE: Final = "jobset-system"
 
 
@@ -35,9 +34,9 @@ def controller_down(observation: Observation) -> Finding | None:
         return finding_of(observation, Reason.JOBSET_CONTROLLER_DOWN, about, message, namespace=within)
     if observation.jobset is None or _is_touched(observation, observation.jobset):
         return None
-    if read.age(observation, observation.jobset) < _PATIENCE:
-        return None
     age = read.age(observation, observation.jobset)
+    if age < _PATIENCE:
+        return None
     message = f"it was created {age:.0f} s ago, and its controller has not acted on it"
     about = read.ref(observation.jobset, names.JOBSET)
     return finding_of(observation, Reason.JOBSET_CONTROLLER_DOWN, about, message, namespace=_NAMESPACE)
@@ -47,9 +46,9 @@ def not_created(observation: Observation) -> Finding | None:
     """There is no JobSet, though nothing known prevents it."""
     if read.own_jobset(observation) is not None or Subject.JOBSET in observation.unseen:
         return None
-    if read.age(observation, observation.trainjob) < _PATIENCE:
-        return None
     age = read.age(observation, observation.trainjob)
+    if age < _PATIENCE:
+        return None
     message = f"there is no JobSet {age:.0f} s after the TrainJob was created"
     return finding_of(
         observation, Reason.JOBSET_NOT_CREATED, read.ref(observation.trainjob, names.TRAINJOB), message

@@ -8,7 +8,6 @@ feature gate UnadmittedWorkloadsObservability is on.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -28,7 +27,7 @@ NAME: Final = "kueue-controller-manager"
 _RESUMES_WITHIN: Final = 60.0
 """Seconds in which Kueue resumes what it has admitted, also while it is busy."""
 _PATIENCE: Final = 5.0
-"""Seconds in which Kueue creates a Workload, and resumes what it has admitted."""
+"""Seconds in which Kueue creates a Workload."""
 _EVALUATING: Final = 3.0
 """Seconds in which Kueue looks at a new Workload for the first time."""
 _AS_FIRST: Final = (
@@ -182,8 +181,8 @@ def quota_short(observation: Observation) -> Finding | None:
     if not reason and read.age(observation, workload) < _EVALUATING:
         return None
     message = reason or "Kueue has not considered it yet"
-    evicted = read.condition(workload, "Evicted")
-    if evicted is not None and read.holds(workload, "Evicted"):
+    if read.holds(workload, "Evicted"):
+        evicted = read.condition(workload, "Evicted")
         eviction = _PREEMPTOR.sub(lambda _: _job(observation.preemptor), read.text(evicted, "message"))
         message += f"; it was evicted before ({read.text(evicted, 'reason')}: {eviction})"
     if observation.queue_place is not None:
@@ -199,22 +198,16 @@ def _where(observation: Observation, place: QueuePlace) -> str:
     visible = "of the visible jobs " if place.partial else ""
     sentence = f"it is number {place.position} {visible}in {place.queue}"
     if place.before:
-        sentence += f", behind {_first_of(place.before, place.position - 1)}"
+        sentence += f", behind {text.listed(place.before, queue_place.NAMED, place.position - 1)}"
     if place.holders:
         holders = [
             f"{holder.job} (runs for {text.duration(read.since(observation, holder.since))})"
             for holder in place.holders
         ]
-        sentence += f", and waits for {_first_of(holders, len(holders))}"
+        sentence += f", and waits for {text.listed(holders, queue_place.NAMED)}"
         unseen = place.only_own and not place.partial  # else it is said already
         return sentence + ("; you are not allowed to see the jobs of other namespaces" if unseen else "")
     return sentence + (", and waits for jobs that you are not allowed to see" if place.only_own else "")
-
-
-def _first_of(words: Sequence[str], total: int) -> str:
-    shown = words[: queue_place.NAMED]
-    more = f" and {total - len(shown)} more" if total > len(shown) else ""
-    return ", ".join(shown) + more
 
 
 def admission_check_pending(observation: Observation) -> Finding | None:
@@ -245,14 +238,10 @@ def not_resumed(observation: Observation) -> Finding | None:
 
 def admitted_for(observation: Observation) -> float | None:
     """Seconds since Kueue admitted it, which has not resumed it yet; None if it waits for something else."""
-    admitted = read.condition(current(observation), "Admitted")
-    if (
-        admitted is None
-        or not read.holds(current(observation), "Admitted")
-        or not read.held_back(observation)
-    ):
+    workload = current(observation)
+    if not read.holds(workload, "Admitted") or not read.held_back(observation):
         return None
-    return read.since(observation, read.moment(admitted, "lastTransitionTime"))
+    return read.since(observation, read.moment(read.condition(workload, "Admitted"), "lastTransitionTime"))
 
 
 def before_admission(observation: Observation) -> Finding | None:

@@ -51,7 +51,7 @@ def refused(observation: Observation) -> Finding | None:
 
 def image_not_pulled(observation: Observation) -> Finding | None:
     """A container's image cannot be pulled."""
-    for pod, status, _ in _waiting(observation):
+    for pod, status in _waiting(observation):
         if _reason(status) in pod_readiness.IMAGE:
             image = read.text(status, "image")
             message = f"image {image} cannot be pulled: {_reason(status)}: {_message(status)}"
@@ -89,7 +89,7 @@ def secret_missing(observation: Observation) -> Finding | None:
 
 def config_missing(observation: Observation) -> Finding | None:
     """A container cannot be configured."""
-    for pod, status, _ in _waiting(observation):
+    for pod, status in _waiting(observation):
         if _reason(status) == pod_readiness.CONFIG:
             message = f"container {read.text(status, 'name')}: {_message(status)}"
             return _about_pod(
@@ -131,9 +131,8 @@ def _without_volumes(observation: Observation) -> list[Json]:
 
 def initializer_retries(observation: Observation) -> Finding | None:
     """An initializer's last log line reports a retry."""
-    pod = running_initializer(observation)
     line = next(iter(observation.log[-1:]), "")
-    if pod is None or _TRIES_AGAIN not in line:
+    if _TRIES_AGAIN not in line or (pod := running_initializer(observation)) is None:
         return None
     return finding_of(
         observation, Reason.INITIALIZER_RETRIES, read.ref(pod, "Pod"), line, pods=[pod], log=observation.log
@@ -142,9 +141,8 @@ def initializer_retries(observation: Observation) -> Finding | None:
 
 def cache_waits(observation: Observation) -> Finding | None:
     """An initializer's last log line names a pod of its data cache that cannot start."""
-    pod = running_initializer(observation)
     line = next(iter(observation.log[-1:]), "")
-    if pod is None or _CACHE_WAITS not in line:
+    if _CACHE_WAITS not in line or (pod := running_initializer(observation)) is None:
         return None
     cache, namespace = f"{read.name(observation.trainjob)}-cache", read.namespace(observation)
     return finding_of(
@@ -171,17 +169,14 @@ def _small_limits(pod: Json) -> Iterator[str]:
     """Limits of memory in which no container can start, such as `512m`: that is half a byte."""
     for container in read.objects(pod, "spec", "containers"):
         limit = read.text(container, "resources", "limits", "memory")
-        try:
-            small = bool(limit) and quantity.parse(limit).nano < _LEAST_MEMORY.nano
-        except ValueError:
-            continue
-        if small:
+        amount = read.amount(limit)
+        if amount is not None and amount.nano < _LEAST_MEMORY.nano:
             yield f"memory {limit} of {read.text(container, 'name')}"
 
 
 def cannot_start(observation: Observation) -> Finding | None:
     """The runtime cannot start a container: no such command, no such folder."""
-    for pod, status, _ in _waiting(observation):
+    for pod, status in _waiting(observation):
         ended = read.at(status, "lastState", "terminated")
         waits = _reason(status) in pod_readiness.START
         if waits or (ended and read.text(ended, "reason") in _START_ENDED):
@@ -231,7 +226,7 @@ def _there(observation: Observation, job: Json) -> int:
     """How many pods the Job has; by its own count, if not all pods were seen."""
     if Subject.PODS in observation.unseen:
         return read.number(job, "status", "active")
-    return sum(read.job_of(observation, pod) is job for pod in read.current_pods(observation))
+    return len(read.pods_of(observation, job))
 
 
 def _refused(
@@ -244,11 +239,11 @@ def _refused(
     )
 
 
-def _waiting(observation: Observation) -> Iterator[tuple[Json, Json, Json]]:
+def _waiting(observation: Observation) -> Iterator[tuple[Json, Json]]:
     for pod in read.current_pods(observation):
-        for status, spec in read.containers(pod):
+        for status, _ in read.containers(pod):
             if read.at(status, "state", "waiting") is not None:
-                yield pod, status, spec
+                yield pod, status
 
 
 def _about_pod(
@@ -259,7 +254,7 @@ def _about_pod(
     same: Callable[[Json], bool],
     **words: Any,
 ) -> Finding:
-    held = [p for p, status, _ in _waiting(observation) if same(status)]
+    held = [p for p, status in _waiting(observation) if same(status)]
     return finding_of(observation, cause, read.ref(pod, "Pod"), message, pods=held, **words)
 
 

@@ -33,11 +33,7 @@ def missing(observation: Observation) -> Finding | None:
     for job in observation.jobs:
         if not read.is_trainer(job) or read.suspended(job):
             continue
-        pods = {
-            read.index(pod): pod
-            for pod in read.current_pods(observation)
-            if read.job_of(observation, pod) is job
-        }
+        pods = {read.index(pod): pod for pod in read.pods_of(observation, job)}
         if not any(read.is_ready(pod) for pod in pods.values()):
             continue
         for rank in range(read.ranks(job)):
@@ -52,15 +48,13 @@ def missing(observation: Observation) -> Finding | None:
 def left(observation: Observation) -> Finding | None:
     """Some ranks, of a framework whose ranks end together, succeeded a while ago, and others still run."""
     framework = read.texts(observation.runtime, "metadata", "labels").get(names.FRAMEWORK_LABEL)
-    for job in observation.jobs:
-        pods = {
-            read.index(pod): pod
-            for pod in read.current_pods(observation)
-            if read.job_of(observation, pod) is job
-        }
+    if framework not in _TOGETHER:
+        return None
+    for job in filter(read.is_trainer, observation.jobs):
+        pods = {read.index(pod): pod for pod in read.pods_of(observation, job)}
         gone = [rank for rank in sorted(read.done(job)) if _ended_for(observation, pods.get(rank)) >= _LEFT]
         others = [pod for pod in pods.values() if read.is_ready(pod)]
-        if framework in _TOGETHER and read.is_trainer(job) and gone and others:
+        if gone and others:
             return _left(observation, job, gone, _ended_for(observation, pods.get(gone[0])), others)
     return None
 
@@ -102,9 +96,10 @@ def _no_pod(observation: Observation, job: Json) -> str:
 
 
 def _not_ready(observation: Observation, pod: Json) -> str:
-    events = read.warnings(observation, pod, "Unhealthy")
-    age = read.age(observation, pod)
-    if read.is_ready(pod) or (not events and age < _SLOW):
+    if read.is_ready(pod):
+        return ""
+    events, age = read.warnings(observation, pod, "Unhealthy"), read.age(observation, pod)
+    if not events and age < _SLOW:
         return ""
     why = read.text(events[-1], "message") if events else f"no event explains it after {text.duration(age)}"
     return f"is {read.text(pod, 'status', 'phase')} and not Ready: {why}"

@@ -59,7 +59,7 @@ def claim_pending(observation: Observation) -> Finding | None:
     for claim in pending_claims(observation):
         waiting = [pod for pod in read.pending(observation) if read.name(claim) in claims_of(pod)]
         events = read.warnings(observation, claim, "ProvisioningFailed", "FailedBinding")
-        if not events and not any("olume" in _unscheduled(pod) for pod in waiting):
+        if not events and not any("olume" in read.unscheduled(pod) for pod in waiting):
             continue
         storage_class = read.text(claim, "spec", "storageClassName")
         message = read.text(events[-1], "message") if events else "no volume is bound to it"
@@ -91,7 +91,7 @@ def gated(observation: Observation) -> Finding | None:
 
 def no_scheduler(observation: Observation) -> Finding | None:
     """No scheduler has looked at a pod without a node."""
-    for pod in _without_node(observation):
+    for pod in read.without_node(observation):
         if read.condition(pod, "PodScheduled") is None and read.age(observation, pod) >= _PATIENCE:
             scheduler = read.text(pod, "spec", "schedulerName") or "default-scheduler"
             message = f"{scheduler} has not reported on it for {text.duration(read.age(observation, pod))}"
@@ -106,12 +106,13 @@ def no_device(observation: Observation) -> Finding | None:
     """A pod asks for a device that no node that it may run on offers."""
     if Subject.NODES in observation.unseen:
         return None
-    for pod in _without_node(observation):
+    waiting = read.without_node(observation)
+    for pod in waiting:
         nodes = fit.selected(pod, observation.nodes)
-        for resource in fit.devices(_unscheduled(pod)):
+        for resource in fit.devices(read.unscheduled(pod)):
             if nodes and not any(fit.offers(node, resource) for node in nodes):
                 message = f"it asks for {resource}, but {_none_of(nodes)}"
-                held = [p for p in _without_node(observation) if resource in fit.devices(_unscheduled(p))]
+                held = [p for p in waiting if resource in fit.devices(read.unscheduled(p))]
                 about = read.ref(pod, "Pod")
                 return finding_of(observation, Reason.NO_DEVICE, about, message, pods=held, resource=resource)
     return None
@@ -119,12 +120,13 @@ def no_device(observation: Observation) -> Finding | None:
 
 def no_node_fits(observation: Observation) -> Finding | None:
     """The scheduler has looked, and found no node for a pod."""
-    for pod in _without_node(observation):
-        if reason := _unscheduled(pod):
+    waiting = read.without_node(observation)
+    for pod in waiting:
+        if reason := read.unscheduled(pod):
             more = fit.misfits(reason, pod, observation.nodes)
             # The rest is about preemption: why no other pod makes room.
             message = reason.split(" preemption:")[0].removesuffix(" no new claims to deallocate,")
-            held = [p for p in _without_node(observation) if _unscheduled(p)]
+            held = [p for p in waiting if read.unscheduled(p)]
             message = f"{message} ({more})" if more else message
             return finding_of(observation, Reason.NO_NODE_FITS, read.ref(pod, "Pod"), message, pods=held)
     return None
@@ -149,17 +151,6 @@ def _none_of(nodes: list[Json]) -> str:
     if len(nodes) > 1:
         return f"none of the {len(nodes)} nodes on which it can run offers it"
     return f"node {read.name(nodes[0])}, the only one on which it can run, does not offer it"
-
-
-def _without_node(observation: Observation) -> list[Json]:
-    return [pod for pod in read.pending(observation) if not read.text(pod, "spec", "nodeName")]
-
-
-def _unscheduled(pod: Json) -> str:
-    condition = read.condition(pod, "PodScheduled")
-    if condition is None or condition.get("status") != "False":
-        return ""
-    return read.text(condition, "message")
 
 
 def _unfinished(observation: Observation) -> list[Json]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from trainyard_api import names, similar
 from trainyard_api.json_types import Json
@@ -13,7 +13,7 @@ from trainyard_operator.core.decide.causes import MEND_QUOTA, MEND_WEBHOOK
 from trainyard_operator.core.status import pod_readiness
 
 from .. import read, text
-from ..causes import TABLE
+from ..causes import TABLE, At
 from ..model import Finding, Observation, Ref, Subject
 from . import attempts, kueue
 from .finding import finding_of
@@ -111,7 +111,7 @@ def _blocked(observation: Observation) -> Finding | None:
     message, _, step = read.text(condition, "message").rpartition("; ")
     if not message:
         message, step = step, TABLE[Reason.BLOCKED].next_step
-    about = read.named_runtime(observation) if TABLE[cause].at == "Runtime" else _self(observation)
+    about = read.named_runtime(observation) if TABLE[cause].at is At.RUNTIME else _self(observation)
     if cause is Reason.RUNTIME_NOT_FOUND and "; did you mean " not in message:
         message += _nearest(observation)
     return Finding(cause, about, message, step)
@@ -139,23 +139,20 @@ def _nearest(observation: Observation) -> str:
 
 def suspended(observation: Observation) -> Finding | None:
     """Somebody has suspended it, and no queue resumes it."""
-    resumed_by_kueue = (read.queue(observation) or observation.workloads) and not read.queue_of_jobset(
-        observation
-    )
-    sent_suspended = read.queue(observation) and names.SENT_SUSPENDED in read.gates(observation)
+    queue = read.queue(observation)
+    resumed_by_kueue = (queue or observation.workloads) and not read.queue_of_jobset(observation)
+    sent_suspended = queue and names.SENT_SUSPENDED in read.gates(observation)
     if not read.suspended(observation.trainjob) or resumed_by_kueue or sent_suspended:
         return None
-    named: dict[str, Any] = {
-        "name": read.name(observation.trainjob),
-        "namespace": read.namespace(observation),
-    }
-    message = "spec.suspend is true"
-    if not (queue := read.queue(observation)):
-        return finding_of(observation, Reason.SUSPENDED, _self(observation), message, **named)
-    message += f", so LocalQueue {queue} does not admit it before it is resumed"
-    finding = finding_of(observation, Reason.SUSPENDED, _self(observation), message, **named)
-    held = finding_of(observation, Reason.HELD, _self(observation), message, **named)
-    return replace(finding, next_step=held.next_step)
+
+    def of(cause: Reason) -> Finding:
+        held = f", so LocalQueue {queue} does not admit it before it is resumed" if queue else ""
+        name, within = read.name(observation.trainjob), read.namespace(observation)
+        message = f"spec.suspend is true{held}"
+        return finding_of(observation, cause, _self(observation), message, name=name, namespace=within)
+
+    finding = of(Reason.SUSPENDED)
+    return replace(finding, next_step=of(Reason.HELD).next_step) if queue else finding
 
 
 def deadline_exceeded(observation: Observation) -> Finding | None:
