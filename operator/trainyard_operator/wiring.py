@@ -181,7 +181,7 @@ class Wiring:
         self.revisions = Informer(
             client,
             REVISIONS,
-            RevisionSink(cache, changed=lambda state: None),
+            RevisionSink(cache),
             namespace=self.settings.namespace,
             selector=names.RUNTIME_UID_LABEL,
         )
