@@ -37,8 +37,9 @@ from .serve.reporters import Reporters
 from .serve.status_server import StatusServer
 from .serve.webhook_configurations import Publisher
 from .watch.cache import Cache, Key
+from .watch.handlers import WATCHED
 from .watch.informer import Informer, JobSetSink, State
-from .watch.kopf_thread import WATCHED, KopfThread
+from .watch.kopf_thread import KopfThread
 from .watch.pod_ends import FAILED, SELECTOR, PodEnds
 from .watch.sweep import Sweep
 from .work.apply import Applier

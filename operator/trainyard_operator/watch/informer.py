@@ -208,7 +208,6 @@ class Informer(Generic[K, V]):
         objects: dict[K, V] = {}
         unreadable: set[K] = set()
         at = 0
-        # Version 0 is any that the server has in memory; a store that is ahead refuses older objects.
         async for page in self._client.list(self._path, limit=PAGE, params=self._params):
             self.beat = self.heard = self._clock()
             at = version(page.metadata.resource_version)

@@ -20,14 +20,14 @@ import kopf
 from trainyard_api import names
 from trainyard_kube.client import ApiError, Client, NotFoundError
 from trainyard_kube.credentials import Credentials
-from trainyard_kube.resources import CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES, TRAINJOBS
 
 from . import handlers
+from .handlers import WATCHED
+from .informer import INACTIVITY
 from .kopf_storage import NoDiff, NoProgress
 
 logger = logging.getLogger(__name__)
 
-WATCHED = (TRAINJOBS, TRAINING_RUNTIMES, CLUSTER_TRAINING_RUNTIMES)
 STREAM_TASK = "watcher for "
 """How the names of Kopf's streaming tasks begin; their number tells whether a stream has ended."""
 START_TIMEOUT = 10.0
@@ -37,7 +37,6 @@ STOP_TIMEOUT = 5.0
 END_TIMEOUT = 3.0
 """Seconds for Kopf to end by itself once it is told to."""
 FIRST_RETRY, LAST_RETRY = 0.5, 30.0
-INACTIVITY = 70.0
 
 
 class KopfThread:
