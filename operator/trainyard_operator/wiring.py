@@ -27,12 +27,12 @@ from .core.admit.limits import Limits
 from .core.build import info, plugins
 from .core.build.plugins.trainjobstatus import GATE
 from .metrics import Metrics
+from .serve import probes
 from .serve.admission import Decider, WebhookServer
 from .serve.certificate_keeper import FolderKeeper, Keeper, SecretKeeper
 from .serve.dry_runs import Trials
 from .serve.metrics_server import Exposition, MetricsServer
 from .serve.policy_file import PolicyFile
-from .serve.probes import ProbeServer
 from .serve.reporters import Reporters
 from .serve.status_server import StatusServer
 from .serve.webhook_configurations import Publisher
@@ -229,7 +229,7 @@ class Wiring:
             port=settings.metrics.secure_port,
             now=client.time.now,
         )
-        self.probes = ProbeServer(
+        self.probes = probes.server(
             None if settings.metrics.authentication else exposition,
             alive=self.dead,
             ready=self.unready,
