@@ -347,7 +347,7 @@ class JobSetSink:
     def decode(self, raw: msgspec.Raw | bytes) -> tuple[Key, SeenJobSet]:
         """See `Informed`."""
         seen = jobset_of(raw)
-        return Key(seen.jobset.namespace, seen.jobset.name), seen
+        return Key.of(seen.jobset), seen
 
     def key(self, namespace: str, name: str) -> Key:
         """See `Informed`."""

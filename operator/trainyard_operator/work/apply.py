@@ -160,7 +160,7 @@ class Applier:
 
         Returns the status that it then has; None if the TrainJob is gone. Raises like `write`.
         """
-        key = Key(trainjob.namespace, trainjob.name)
+        key = Key.of(trainjob)
         path = TRAINJOBS.path(key.namespace, key.name)
         body = {"metadata": {"resourceVersion": trainjob.resource_version}, "status": status}
         try:
