@@ -85,8 +85,6 @@ POD_METRICS: Final = Resource(names.METRICS_GROUP, "v1beta1", "pods", "PodMetric
 
 # Of the controllers that work with it
 JOBSETS: Final = Resource(names.JOBSET_GROUP, "v1alpha2", names.JOBSETS, names.JOBSET)
-VOLCANO_POD_GROUPS: Final = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", names.POD_GROUP)
-COSCHEDULING_POD_GROUPS: Final = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", names.POD_GROUP)
 WORKLOADS: Final = Resource(names.KUEUE_GROUP, "v1beta2", "workloads", "Workload")
 LOCAL_QUEUES: Final = Resource(names.KUEUE_GROUP, "v1beta2", "localqueues", "LocalQueue")
 CLUSTER_QUEUES: Final = Resource(

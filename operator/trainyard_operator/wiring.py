@@ -27,18 +27,19 @@ from .core.admit.limits import Limits
 from .core.build import info, plugins
 from .core.build.plugins.trainjobstatus import GATE
 from .metrics import Metrics
+from .serve import probes
 from .serve.admission import Decider, WebhookServer
 from .serve.certificate_keeper import FolderKeeper, Keeper, SecretKeeper
 from .serve.dry_runs import Trials
 from .serve.metrics_server import Exposition, MetricsServer
 from .serve.policy_file import PolicyFile
-from .serve.probes import ProbeServer
 from .serve.reporters import Reporters
 from .serve.status_server import StatusServer
 from .serve.webhook_configurations import Publisher
 from .watch.cache import Cache, Key
+from .watch.handlers import WATCHED
 from .watch.informer import Informer, JobSetSink, State
-from .watch.kopf_thread import WATCHED, KopfThread
+from .watch.kopf_thread import KopfThread
 from .watch.pod_ends import FAILED, SELECTOR, PodEnds
 from .watch.sweep import Sweep
 from .work.apply import Applier
@@ -181,7 +182,7 @@ class Wiring:
         self.revisions = Informer(
             client,
             REVISIONS,
-            RevisionSink(cache, changed=lambda state: None),
+            RevisionSink(cache),
             namespace=self.settings.namespace,
             selector=names.RUNTIME_UID_LABEL,
         )
@@ -228,7 +229,7 @@ class Wiring:
             port=settings.metrics.secure_port,
             now=client.time.now,
         )
-        self.probes = ProbeServer(
+        self.probes = probes.server(
             None if settings.metrics.authentication else exposition,
             alive=self.dead,
             ready=self.unready,

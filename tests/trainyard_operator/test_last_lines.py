@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -31,6 +32,7 @@ from trainyard_operator.watch.cache import Key
 from trainyard_operator.work.events import Events
 from trainyard_operator.work.last_lines import (
     AGAIN,
+    AT_ONCE,
     LOG_BYTES,
     MOST_ENDS,
     OFTEN,
@@ -500,6 +502,20 @@ def test_where_logs_may_not_be_read_nothing_is_written() -> None:
             job.api.refuse_next("GET", "/log", status(403, "Forbidden", "cannot get pods/log"))
             assert await job.look() is None
             assert job.api.writes() == []
+
+    run(test)
+
+
+def test_once_a_log_may_not_be_read_those_that_wait_are_not_requested() -> None:
+    async def test() -> None:
+        async with watched() as job:
+            for index in range(4 * AT_ONCE):
+                job.has(index, "ValueError: no\n")
+                job.api.refuse_next("GET", "/log", status(403, "Forbidden", "cannot get pods/log"))
+            job.fails(end(1))
+            assert await job.look() is None
+            await asyncio.sleep(0.1)  # in which others would be requested
+            assert len([path for _, path in job.api.requests if path.endswith("/log")]) <= 2 * AT_ONCE
 
     run(test)
 

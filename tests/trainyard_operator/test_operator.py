@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import threading
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -27,6 +28,7 @@ from trainyard_operator.serve import certificate_keeper, certificates
 from trainyard_operator.settings import load
 from trainyard_operator.watch import kopf_thread
 from trainyard_operator.watch.cache import Key
+from trainyard_operator.watch.kopf_thread import KopfThread
 from trainyard_operator.work import ca_rollout
 
 from . import companions
@@ -325,6 +327,34 @@ def test_kopfs_streams_are_opened_again_when_one_of_them_ends(monkeypatch: pytes
             api.put(f"{objects.JOBS}/tj", objects.trainjob())
             await eventually(lambda: f"{objects.JOBSETS}/tj" in api.objects)
             await eventually(lambda: running.kopf.reason == "")
+
+    run(test)
+
+
+def test_kopf_ends_if_it_is_told_to_before_its_thread_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = threading.Event()
+    threads: list[threading.Thread] = []
+    in_thread = KopfThread._thread
+
+    def late(kopf: KopfThread, *arguments: Any) -> None:
+        threads.append(threading.current_thread())
+        begin.wait()
+        in_thread(kopf, *arguments)
+
+    monkeypatch.setattr(KopfThread, "_thread", late)
+
+    async def test() -> None:
+        async with FakeApi().client() as client:
+            kopf = KopfThread(
+                client, client.credentials, lambda *_: None, started=lambda: None, restarted=lambda: None
+            )
+            following = asyncio.create_task(kopf.run())
+            await eventually(lambda: len(threads) == 1)
+            following.cancel()
+            await asyncio.sleep(0)
+            begin.set()
+            await asyncio.gather(following, return_exceptions=True)
+            await eventually(lambda: not threads[0].is_alive())
 
     run(test)
 

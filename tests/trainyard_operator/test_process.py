@@ -17,8 +17,8 @@ from trainyard_operator import main as main_module
 from trainyard_operator.logs import JsonFormatter
 from trainyard_operator.main import run as run_operator
 from trainyard_operator.metrics import Metrics, describe
+from trainyard_operator.serve import probes
 from trainyard_operator.serve.metrics_server import Exposition
-from trainyard_operator.serve.probes import ProbeServer
 from trainyard_operator.settings import parse
 
 
@@ -70,9 +70,9 @@ def test_a_probe_says_its_reasons_line_by_line() -> None:
     async def test() -> None:
         reasons = ["JobSets have not been read yet", "upstream is alive"]
         exposition = Exposition(Metrics())
-        probes = ProbeServer(exposition, alive=list, ready=lambda: reasons, host="127.0.0.1", port=0)
-        await probes.start()
-        base = f"http://127.0.0.1:{probes.port}"
+        server = probes.server(exposition, alive=list, ready=lambda: reasons, host="127.0.0.1", port=0)
+        await server.start()
+        base = f"http://127.0.0.1:{server.port}"
         async with aiohttp.ClientSession() as session:
             async with session.get(f"{base}/healthz") as answer:
                 assert (answer.status, await answer.text()) == (200, "ok\n")
@@ -83,7 +83,7 @@ def test_a_probe_says_its_reasons_line_by_line() -> None:
                 assert answer.status == 200
             async with session.get(f"{base}/metrics") as answer:
                 assert "trainyard_reconcile_seconds_count" in await answer.text()
-        await probes.stop()
+        await server.stop()
 
     run(test)
 

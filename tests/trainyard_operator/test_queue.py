@@ -223,7 +223,7 @@ def test_work_may_ask_for_its_key_again() -> None:
         async def work(key: str) -> float | None:
             seen.append(key)
             if key == "retry" and seen.count(key) < 3:
-                raise RetryError("not yet", after=0.0)
+                raise RetryError("not yet")
             return 0.01 if key == "again" and seen.count(key) < 3 else None
 
         workers = Workers(queue, work, lambda *_: None, count=1)

@@ -298,7 +298,7 @@ class Decider:
         return (KUEUE,) if self._policies is None else self._policies.parameters.controllers
 
     async def _jobset(self, job: model.TrainJob) -> model.JobSet | None:
-        key = Key(job.namespace, job.name)
+        key = Key.of(job)
         seen = self._cache.jobsets.get(key)
         if seen is None and not self._synced():
             self._take_a_look()

@@ -141,10 +141,7 @@ class SecretKeeper:
         else:
             if fresh is None:
                 return kept
-        version = secret["metadata"]["resourceVersion"]
-        secret = {**secret, "data": {**(secret.get("data") or {}), **_data(fresh)}}
-        secret["metadata"] = {**secret["metadata"], "resourceVersion": version}
-        await self._client.replace(path, secret)
+        await self._client.replace(path, {**secret, "data": {**(secret.get("data") or {}), **_data(fresh)}})
         return fresh
 
     def _replacement(self, secret: dict[str, Any], now: datetime) -> Issued:

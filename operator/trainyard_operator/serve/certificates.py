@@ -80,16 +80,28 @@ def signed_again(issued: Issued, names: Sequence[str], now: datetime) -> Issued:
     can be read. Raises `UnusableError` if the authority is unusable too.
     """
     try:
-        authorities = x509.load_pem_x509_certificates(issued.authorities)
-        key = certificates.key_of(issued.authority_key)
-        if key.public_key() != authorities[0].public_key():
-            raise ValueError("the authority's key does not match")
-        if not authorities[0].not_valid_before_utc <= now < authorities[0].not_valid_after_utc:
-            raise ValueError("the authority is not valid now")
+        key, authorities = _authorities(issued, now)
     except (ValueError, IndexError, TypeError) as error:
         raise UnusableError(f"the authority cannot be used ({type(error).__name__})") from None
-    alive = [certificate for certificate in authorities if certificate.not_valid_after_utc > now]
-    return _serving(key, alive, _crosses(issued.certificate, authorities[0], now), names, now)
+    crosses = _crosses(issued.certificate, authorities[0], now)
+    return _serving(key, _alive(authorities, now), crosses, names, now)
+
+
+def _authorities(
+    issued: Issued, now: datetime
+) -> tuple[ec.EllipticCurvePrivateKey, Sequence[x509.Certificate]]:
+    """The key of the present authority, and all authorities. Raises several errors if it is unusable."""
+    authorities = x509.load_pem_x509_certificates(issued.authorities)
+    key = certificates.key_of(issued.authority_key)
+    if key.public_key() != authorities[0].public_key():
+        raise ValueError("the authority's key does not match")
+    if not authorities[0].not_valid_before_utc <= now < authorities[0].not_valid_after_utc:
+        raise ValueError("the authority is not valid now")
+    return key, authorities
+
+
+def _alive(chain: Sequence[x509.Certificate], now: datetime) -> Sequence[x509.Certificate]:
+    return [certificate for certificate in chain if certificate.not_valid_after_utc > now]
 
 
 def _crosses(chain: bytes, authority: x509.Certificate, now: datetime) -> list[x509.Certificate]:
@@ -115,19 +127,12 @@ def good_until(chain: bytes) -> datetime:
 
 
 def _renewed(issued: Issued, names: Iterable[str], now: datetime) -> Issued | None:
-    authorities = x509.load_pem_x509_certificates(issued.authorities)
+    authority_key, authorities = _authorities(issued, now)
     chain = x509.load_pem_x509_certificates(issued.certificate)
-    authority_key = certificates.key_of(issued.authority_key)
-    serving_key = certificates.key_of(issued.key)
-    if authority_key.public_key() != authorities[0].public_key():
-        raise ValueError("the authority's key does not match")
-    if serving_key.public_key() != chain[0].public_key():
+    if certificates.key_of(issued.key).public_key() != chain[0].public_key():
         raise ValueError("the serving key does not match")
     served = _names(chain[0])
     all_names = sorted({*names, *served})
-    cross = chain[1:]
-    if not authorities[0].not_valid_before_utc <= now < authorities[0].not_valid_after_utc:
-        raise ValueError("the authority is not valid now")
     if authorities[0].not_valid_after_utc - now < RENEW_AUTHORITY_BEFORE:
         key, authority = _authority(now)
         valid = (now - SKEW, authorities[0].not_valid_after_utc)
@@ -135,16 +140,13 @@ def _renewed(issued: Issued, names: Iterable[str], now: datetime) -> Issued | No
             authority.subject, key.public_key(), authorities[0].subject, authority_key, valid
         )
         return _serving(key, [authority, *authorities], (crossed,), all_names, now)
-    last = chain[0].not_valid_after_utc - now
-    alive = [certificate for certificate in authorities if certificate.not_valid_after_utc > now]
-    crosses = [certificate for certificate in cross if certificate.not_valid_after_utc > now]
+    alive, crosses = _alive(authorities, now), _alive(chain[1:], now)
     current = (
-        last > RENEW_BEFORE
+        chain[0].not_valid_after_utc - now > RENEW_BEFORE
         and chain[0].not_valid_before_utc <= now
         and set(all_names) == set(served)
         and chain[0].issuer == authorities[0].subject
-        and len(alive) == len(authorities)
-        and len(crosses) == len(cross)
+        and [*alive, *crosses] == [*authorities, *chain[1:]]
     )
     return None if current else _serving(authority_key, alive, crosses, all_names, now)
 

@@ -12,8 +12,6 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import web
 
-from trainyard_api import names
-
 from .connections import Bounds, Listener
 from .metrics_server import Exposition
 
@@ -24,45 +22,21 @@ Reasons = Callable[[], Sequence[str]]
 """Called at each probe: the reasons why it fails, in words; none if all is well."""
 
 
-class ProbeServer:
-    """Serves on `host:port` between `start` and `stop`; port 0 picks a free one, see `port`."""
-
-    def __init__(
-        self,
-        exposition: Exposition | None,
-        *,
-        alive: Reasons,
-        ready: Reasons,
-        host: str | None = None,
-        port: int = names.METRICS_PORT,
-    ) -> None:
-        self.port = port
-        self._exposition = exposition
-        self._host = host
-        self._listener: Listener | None = None
-        self._checks = {"/healthz": alive, "/readyz": ready}
-
-    async def start(self) -> None:
-        """Listen. Raises OSError if the port is taken."""
-        app = web.Application()
-        for path, check in self._checks.items():
-            app.router.add_get(path, _probe(check))
-        if (exposition := self._exposition) is not None:
-            app.router.add_get("/metrics", _always(exposition.response))
-        listener = Listener(app, BOUNDS, host=self._host, port=self.port, shutdown_timeout=1.0)
-        await listener.start()
-        self._listener, self.port = listener, listener.port
-
-    async def stop(self) -> None:
-        """Stop listening."""
-        if self._listener is not None:
-            await self._listener.stop()
-            self._listener = None
+def server(
+    exposition: Exposition | None, *, alive: Reasons, ready: Reasons, host: str | None, port: int
+) -> Listener:
+    """What serves probes on `host:port`, and the metrics too if there is an `exposition`."""
+    app = web.Application()
+    app.router.add_get("/healthz", _probe(alive))
+    app.router.add_get("/readyz", _probe(ready))
+    if exposition is not None:
+        app.router.add_get("/metrics", _metrics(exposition))
+    return Listener(app, BOUNDS, host=host, port=port, shutdown_timeout=1.0)
 
 
-def _always(response: Callable[[], web.Response]) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _metrics(exposition: Exposition) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def answer(_: web.Request) -> web.Response:
-        return response()
+        return exposition.response()
 
     return answer
 

@@ -97,14 +97,11 @@ class StatusServer(TlsServer):
             logger.warning("a report on %s: %s", request.path, error)
             answer = _refusal(503, "ServiceUnavailable", "the API server cannot store it now, try again")
         except ApiError as error:
-            if error.code != 422:
+            if error.code == 422:
+                answer = _refusal(422, "Invalid", error.message)
+            else:
                 logger.warning("a report on %s: %s", request.path, error)
-            invalid = error.code == 422
-            answer = (
-                _refusal(422, "Invalid", error.message)
-                if invalid
-                else _refusal(500, "InternalError", "Internal error")
-            )
+                answer = _refusal(500, "InternalError", "Internal error")
         except Exception:
             logger.exception("a report on %s failed", request.path)
             answer = _refusal(500, "InternalError", "Internal error")

@@ -11,7 +11,9 @@ from typing import Any
 
 import kopf
 
-from trainyard_api import names
+from trainyard_kube.resources import CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES, TRAINJOBS
+
+WATCHED = (TRAINJOBS, TRAINING_RUNTIMES, CLUSTER_TRAINING_RUNTIMES)
 
 Seen = Callable[[str, str | None, Mapping[str, Any]], None]
 """Called with the plural, the event's type (None: part of a list) and the object."""
@@ -25,18 +27,9 @@ def registry(seen: Seen, login: Callable[[], Awaitable[kopf.AiohttpSession]]) ->
     async def authenticate(**_: Any) -> kopf.AiohttpSession:
         return await login()
 
-    @kopf.on.event(names.TRAINER_GROUP, names.TRAINER_VERSION, names.TRAINJOBS, registry=handlers)
-    async def trainjob(event: kopf.RawEvent, **_: Any) -> None:
-        seen(names.TRAINJOBS, event["type"], event["object"])
+    async def pass_on(event: kopf.RawEvent, resource: kopf.Resource, **_: Any) -> None:
+        seen(resource.plural, event["type"], event["object"])
 
-    @kopf.on.event(names.TRAINER_GROUP, names.TRAINER_VERSION, names.TRAINING_RUNTIMES, registry=handlers)
-    async def runtime(event: kopf.RawEvent, **_: Any) -> None:
-        seen(names.TRAINING_RUNTIMES, event["type"], event["object"])
-
-    @kopf.on.event(
-        names.TRAINER_GROUP, names.TRAINER_VERSION, names.CLUSTER_TRAINING_RUNTIMES, registry=handlers
-    )
-    async def cluster_runtime(event: kopf.RawEvent, **_: Any) -> None:
-        seen(names.CLUSTER_TRAINING_RUNTIMES, event["type"], event["object"])
-
+    for watched in WATCHED:
+        kopf.on.event(watched.group, watched.version, watched.plural, registry=handlers)(pass_on)
     return handlers

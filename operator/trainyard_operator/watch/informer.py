@@ -208,7 +208,6 @@ class Informer(Generic[K, V]):
         objects: dict[K, V] = {}
         unreadable: set[K] = set()
         at = 0
-        # Version 0 is any that the server has in memory; a store that is ahead refuses older objects.
         async for page in self._client.list(self._path, limit=PAGE, params=self._params):
             self.beat = self.heard = self._clock()
             at = version(page.metadata.resource_version)
@@ -348,7 +347,7 @@ class JobSetSink:
     def decode(self, raw: msgspec.Raw | bytes) -> tuple[Key, SeenJobSet]:
         """See `Informed`."""
         seen = jobset_of(raw)
-        return Key(seen.jobset.namespace, seen.jobset.name), seen
+        return Key.of(seen.jobset), seen
 
     def key(self, namespace: str, name: str) -> Key:
         """See `Informed`."""

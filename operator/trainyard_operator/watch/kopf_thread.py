@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import kopf
@@ -20,14 +21,14 @@ import kopf
 from trainyard_api import names
 from trainyard_kube.client import ApiError, Client, NotFoundError
 from trainyard_kube.credentials import Credentials
-from trainyard_kube.resources import CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES, TRAINJOBS
 
 from . import handlers
+from .handlers import WATCHED
+from .informer import INACTIVITY
 from .kopf_storage import NoDiff, NoProgress
 
 logger = logging.getLogger(__name__)
 
-WATCHED = (TRAINJOBS, TRAINING_RUNTIMES, CLUSTER_TRAINING_RUNTIMES)
 STREAM_TASK = "watcher for "
 """How the names of Kopf's streaming tasks begin; their number tells whether a stream has ended."""
 START_TIMEOUT = 10.0
@@ -37,7 +38,6 @@ STOP_TIMEOUT = 5.0
 END_TIMEOUT = 3.0
 """Seconds for Kopf to end by itself once it is told to."""
 FIRST_RETRY, LAST_RETRY = 0.5, 30.0
-INACTIVITY = 70.0
 
 
 class KopfThread:
@@ -70,8 +70,7 @@ class KopfThread:
         self._observer = observer
         self._clock = clock
         self._main: asyncio.AbstractEventLoop | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event | None = None
+        self._end: Callable[[], object] = lambda: None
 
     async def run(self) -> None:
         """Keep Kopf running until cancelled."""
@@ -83,9 +82,13 @@ class KopfThread:
             if streaming is None:
                 await asyncio.sleep(2.0)
                 continue
-            ended = asyncio.Event()
+            # Made here, so that the thread can be told to end before it has begun.
+            loop, stop, ended = asyncio.new_event_loop(), asyncio.Event(), asyncio.Event()
+            self._end = partial(loop.call_soon_threadsafe, stop.set)
             since = self._clock()
-            thread = threading.Thread(target=self._thread, args=(ended, streaming), name="kopf", daemon=True)
+            thread = threading.Thread(
+                target=self._thread, args=(loop, stop, ended, streaming), name="kopf", daemon=True
+            )
             thread.start()
             try:
                 await ended.wait()
@@ -109,10 +112,8 @@ class KopfThread:
                 await ended.wait()
 
     def _signal(self) -> None:
-        loop, stop = self._loop, self._stop
-        if loop is not None and stop is not None:
-            with contextlib.suppress(RuntimeError):  # it has already ended and closed its loop
-                loop.call_soon_threadsafe(stop.set)
+        with contextlib.suppress(RuntimeError):  # it has already ended and closed its loop
+            self._end()
 
     async def _served(self) -> bool | None:
         """None while a resource is not served yet; else whether the server streams lists."""
@@ -152,17 +153,18 @@ class KopfThread:
             logger.warning("%s", reason)
         self.reason = reason
 
-    def _thread(self, ended: asyncio.Event, streaming: bool) -> None:
+    def _thread(
+        self, loop: asyncio.AbstractEventLoop, stop: asyncio.Event, ended: asyncio.Event, streaming: bool
+    ) -> None:
         try:
-            asyncio.run(self._operate(ended, streaming))
+            with asyncio.Runner(loop_factory=lambda: loop) as runner:
+                runner.run(self._operate(stop, ended, streaming))
         except Exception as error:  # whatever Kopf deems fatal costs its streams, not the process
             logger.warning("Kopf has ended: %s: %s", type(error).__name__, error)
         finally:
             self._in_main(ended.set)
 
-    async def _operate(self, ended: asyncio.Event, streaming: bool) -> None:
-        self._loop = asyncio.get_running_loop()
-        stop = self._stop = asyncio.Event()
+    async def _operate(self, stop: asyncio.Event, ended: asyncio.Event, streaming: bool) -> None:
         watchdog = asyncio.create_task(self._watch_over(stop, ended), name="watchdog")
         try:
             await kopf.operator(

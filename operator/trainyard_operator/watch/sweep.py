@@ -81,7 +81,6 @@ class Sweep:
         """True once the cache has held everything that a list showed."""
         self.reverted = ""
         """What shows that etcd was restored from a backup; empty as long as nothing does."""
-        self.dropped = 0
         self.beat = clock()
         """When a sweep last made progress."""
         self.heard = self.beat
@@ -156,7 +155,6 @@ class Sweep:
                 listed[kind.key(meta.namespace, meta.name)] = int(meta.resource_version)
         self._compare_versions(kind.resource.plural, version(at), versions)
         for key in versions.keys() - listed.keys():
-            self.dropped += 1
             kind.vanished(key, at)
         return {key: version for key, version in listed.items() if versions.get(key, -1) < version}
 

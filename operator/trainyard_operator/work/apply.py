@@ -28,17 +28,7 @@ from trainyard_kube.client import (
     Resource,
     RetriableError,
 )
-from trainyard_kube.resources import (
-    CONFIGMAPS,
-    COSCHEDULING_POD_GROUPS,
-    JOBS,
-    JOBSETS,
-    REVISIONS,
-    SECRETS,
-    TRAINJOBS,
-    VOLCANO_POD_GROUPS,
-    WORKLOADS,
-)
+from trainyard_kube.resources import JOBSETS, REVISIONS, SECRETS, TRAINJOBS, WORKLOADS
 
 from ..core import model
 from ..core.decide import queueing, refusals, revisions
@@ -52,20 +42,6 @@ logger = logging.getLogger(__name__)
 
 MANAGER = "trainyard"
 STATUS_MANAGER = "trainyard-status"
-
-RESOURCES = {
-    (resource.api_version, resource.kind): resource
-    for resource in (
-        TRAINJOBS,
-        JOBSETS,
-        REVISIONS,
-        CONFIGMAPS,
-        SECRETS,
-        JOBS,
-        VOLCANO_POD_GROUPS,
-        COSCHEDULING_POD_GROUPS,
-    )
-}
 
 
 class _Condition(msgspec.Struct):
@@ -184,7 +160,7 @@ class Applier:
 
         Returns the status that it then has; None if the TrainJob is gone. Raises like `write`.
         """
-        key = Key(trainjob.namespace, trainjob.name)
+        key = Key.of(trainjob)
         path = TRAINJOBS.path(key.namespace, key.name)
         body = {"metadata": {"resourceVersion": trainjob.resource_version}, "status": status}
         try:
@@ -233,12 +209,12 @@ class Applier:
         resource = resource_of(manifest["apiVersion"], manifest["kind"])
         namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
         # For companions the metadata is enough, and a key is not sent back.
-        accept = "application/json" if resource is JOBSETS else METADATA
+        accept = "application/json" if resource == JOBSETS else METADATA
         try:
             path = resource.path(namespace)
             live = await self._client.create(path, manifest, manager=MANAGER, accept=accept)
         except ConflictError as conflict:
-            if resource is not JOBSETS:  # left by an earlier try, or somebody else's: look again
+            if resource != JOBSETS:  # left by an earlier try, or somebody else's: look again
                 raise RetryError(f"{resource.kind} {name} already exists") from conflict
             live = await self._client.get(resource.path(namespace, name))
             self._remember(key, resource, live)
@@ -255,7 +231,7 @@ class Applier:
         live = await self._live(key, resource, path, write.uid, write.resource_version)
         metadata = live["metadata"]
         content = _content(manifest)
-        if resource is JOBSETS:
+        if resource == JOBSETS:
             content["spec"] = spec_over(live["spec"], content["spec"])
             if content["spec"] == live["spec"] and _has(metadata, target):
                 return replace(self._child_written(key, resource, live, manifest), changed=False)
@@ -281,7 +257,7 @@ class Applier:
         try:
             live = await self._client.get(path)
         except NotFoundError as error:
-            if resource is JOBSETS:
+            if resource == JOBSETS:
                 self._cache.jobsets.remove(key, uid=uid)
             raise RetryError(f"{resource.kind} {name} is gone") from error
         metadata = live["metadata"]
@@ -318,7 +294,7 @@ class Applier:
             return
         except ApiError as error:
             raise refusal(error, resource, write.name) from error
-        if resource is not JOBSETS:
+        if resource != JOBSETS:
             return
         if answer.get("kind") == JOBSETS.kind:
             self._remember(key, resource, answer)
@@ -398,7 +374,7 @@ class Applier:
             )
         return Written(
             companion=self._remember(key, resource, live),
-            checked_jobset=(metadata["uid"], metadata.get("generation", 1)) if resource is JOBSETS else None,
+            checked_jobset=(metadata["uid"], metadata.get("generation", 1)) if resource == JOBSETS else None,
             stripped=Stripped(
                 model.Identity(resource.api_version, resource.kind, metadata["name"]),
                 metadata["uid"],
@@ -408,7 +384,7 @@ class Applier:
 
     def _remember(self, key: Key, resource: Resource, live: Mapping[str, Any]) -> model.Companion | None:
         """Puts a JobSet into the cache; returns the view of others, which have no cache."""
-        if resource is JOBSETS:
+        if resource == JOBSETS:
             self._cache.jobsets.answered(key, jobset_of(msgspec.json.encode(live)))
             return None
         identity = model.Identity(resource.api_version, resource.kind, live["metadata"]["name"])
@@ -416,9 +392,7 @@ class Applier:
 
 
 def resource_of(api_version: str, kind: str) -> Resource:
-    """The resource of a manifest; by the usual plural for kinds that plugins may add."""
-    if (resource := RESOURCES.get((api_version, kind))) is not None:
-        return resource
+    """The resource of a manifest; all that are written have the usual plural."""
     group, _, version = api_version.rpartition("/")
     return Resource(group, version, f"{kind.lower()}s", kind)
 
@@ -450,7 +424,7 @@ def refusal(error: ApiError, resource: Resource, name: str) -> Exception:
     if error.code == 403 and refusals.OVER_QUOTA in message:
         return RefusedError(model.Rejection(Reason.QUOTA_EXCEEDED, message))
     if error.code == 403 and not denied:
-        if resource is SECRETS:
+        if resource == SECRETS:
             message += ". MPI jobs run in namespaces of tenants and of the stack's operator.mpiNamespaces"
         return RefusedError(model.Rejection(Reason.FORBIDDEN, message))
     return RefusedError(model.Rejection(Reason.JOBSET_REJECTED, message))

@@ -148,7 +148,7 @@ class Controller:
 
     def _seen_trainjob(self, kind: str | None, manifest: Mapping[str, Any]) -> None:
         trainjob = trainjob_of(manifest)
-        key = Key(trainjob.namespace, trainjob.name)
+        key = Key.of(trainjob)
         self.unreadable.pop((names.TRAINJOBS, key), None)
         if kind == "DELETED":
             self._cache.trainjobs.remove(key, uid=trainjob.uid, resource_version=trainjob.resource_version)

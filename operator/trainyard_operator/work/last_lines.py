@@ -287,9 +287,13 @@ class LastLines:
         return list({first.pod: gone, **by_name}.values())
 
     async def _read(self, namespace: str, pods: Iterable[last_lines.Pod]) -> dict[str, last_lines.Lines]:
-        pods, limit = list(pods), asyncio.Semaphore(AT_ONCE)
-        logs = await asyncio.gather(*(self._lines_of(namespace, pod, limit) for pod in pods))
-        return {pod.place: lines for pod, lines in zip(pods, logs, strict=True)}
+        limit = asyncio.Semaphore(AT_ONCE)
+        try:
+            async with asyncio.TaskGroup() as reads:  # it ends with the first refusal; `gather` would go on
+                logs = {pod.place: reads.create_task(self._lines_of(namespace, pod, limit)) for pod in pods}
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+        return {place: log.result() for place, log in logs.items()}
 
     async def _lines_of(
         self, namespace: str, pod: last_lines.Pod, limit: asyncio.Semaphore

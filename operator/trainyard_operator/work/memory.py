@@ -148,7 +148,7 @@ class Memories:
 
     def of(self, trainjob: model.TrainJob) -> Memory:
         """The memory of this TrainJob; if it is not in the cache, an empty one that is not kept."""
-        key = Key(trainjob.namespace, trainjob.name)
+        key = Key.of(trainjob)
         memory = self._of.get(key)
         if memory is not None and memory.uid == trainjob.uid:
             return memory

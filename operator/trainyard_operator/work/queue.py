@@ -23,14 +23,12 @@ K = TypeVar("K", bound=Hashable)
 class RetryError(Exception):
     """Raised by the work to get its key again, without counting as an error.
 
-    `after` is in seconds, None for the key's next backoff, which is then at
-    least `at_least` seconds; `reason` is for the log.
+    It comes after the key's next backoff, which is at least `at_least` seconds; `reason` is for the log.
     """
 
-    def __init__(self, reason: str, after: float | None = None, *, at_least: float = 0.0) -> None:
+    def __init__(self, reason: str, *, at_least: float = 0.0) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.after = after
         self.at_least = at_least
 
 
@@ -259,10 +257,7 @@ class Workers(Generic[K]):
         try:
             again = await self._work(key)
         except RetryError as retry:
-            if retry.after is None:
-                self._queue.retry(key, retry.at_least)
-            else:
-                self._queue.add_after(key, retry.after)
+            self._queue.retry(key, retry.at_least)
         except Exception as error:  # a bad object must cost only itself
             self._failed(key, error, self._queue.retry(key))
         else:

@@ -92,7 +92,7 @@ class Reaper:
         return max(SOONEST, pause)
 
     async def _delete(self, job: model.TrainJob) -> None:
-        key = Key(job.namespace, job.name)
+        key = Key.of(job)
         try:
             await self._client.delete(
                 TRAINJOBS.path(job.namespace, job.name),

@@ -194,9 +194,8 @@ class Runtimes:
 class RevisionSink:
     """Puts ControllerRevisions into the cache (see `informer.Informed`)."""
 
-    def __init__(self, cache: Cache, changed: Callable[[State], None]) -> None:
+    def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._changed = changed
 
     def decode(self, raw: msgspec.Raw | bytes) -> tuple[str, Revision]:
         """See `Informed`."""
@@ -227,7 +226,6 @@ class RevisionSink:
 
     def changed(self, state: State) -> None:
         """See `Informed`."""
-        self._changed(state)
 
 
 class Collector:
