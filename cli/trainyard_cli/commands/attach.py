@@ -29,7 +29,7 @@ from trainyard_kube.credentials import Credentials
 from ..cluster import connection, job_names
 from ..cluster.attach import States, end
 from ..cluster.logs import MOST, OTHERS, Logs, ManyPodsError, Wanted
-from ..options import Context, Kubeconfig, same_place
+from ..options import Context, Grep, JobNamespace, Kubeconfig, OnlyRank, same_place
 from ..output import REFUSED
 from ..printer import Printer
 from .logs import print_rest, seconds, show
@@ -216,19 +216,13 @@ def command(
         typer.Argument(help="Name of the TrainJob.", metavar="JOB", autocompletion=job_names.completed),
     ],
     *,
-    rank: Annotated[
-        str | None,
-        typer.Option(help="Only this rank: its number, or its name such as launcher-0.", metavar="N"),
-    ] = None,
-    grep: Annotated[str, typer.Option(help="Only lines with this text.", metavar="TEXT")] = "",
+    rank: OnlyRank = None,
+    grep: Grep = "",
     since: Annotated[
         str | None,
         typer.Option(help="Earlier lines only of the last period, such as 5m.", metavar="10m"),
     ] = None,
-    namespace: Annotated[
-        str | None,
-        typer.Option("--namespace", "-n", help="Namespace of the TrainJob; by default that of the context."),
-    ] = None,
+    namespace: JobNamespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ..cluster import job_names
-from ..options import Context, Kubeconfig
+from ..options import Context, Kubeconfig, Namespace
 from ..output import Form
 from . import run
 
@@ -77,7 +77,7 @@ def command(
     yes: run.Yes = False,
     dry_run: run.DryRun = False,
     detach: run.Detach = False,
-    namespace: run.Namespace = None,
+    namespace: Namespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     output: run.OfForm = Form.TEXT,

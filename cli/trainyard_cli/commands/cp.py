@@ -24,7 +24,7 @@ from trainyard_kube.client import ApiError, Client
 
 from ..cluster import connection, copies, job_names, ranks
 from ..files.copies import Tally, entries, size
-from ..options import Context, Kubeconfig, Printed, Rank
+from ..options import Context, JobNamespace, Kubeconfig, Printed, Rank
 from ..output import FINE, REFUSED, Output, write_json
 
 API_VERSION: Final = "copies.trainyard.dev/v1alpha1"
@@ -253,10 +253,7 @@ def command(
     max_size: Annotated[
         str, typer.Option(help="Maximum size of all files together.", metavar="QUANTITY")
     ] = MOST,
-    namespace: Annotated[
-        str | None,
-        typer.Option("--namespace", "-n", help="Namespace of the TrainJob; by default that of the context."),
-    ] = None,
+    namespace: JobNamespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     output: Printed = Output.TEXT,

@@ -36,7 +36,7 @@ from ..cluster import connection, drift_unmanaged, moves
 from ..cluster.drift_judge import judge, put_right
 from ..cluster.drift_unmanaged import Beside
 from ..files import rendering, stackfile, whole
-from ..options import Context, Keep, Kubeconfig, Printed
+from ..options import Context, Keep, Kubeconfig, Printed, StackOfCluster
 from ..output import Output, write_json
 
 API_VERSION: Final = "drift.trainyard.dev/v1alpha1"
@@ -336,7 +336,7 @@ async def _judged(
 
 
 def command(
-    stack: Annotated[str, typer.Option(help="The stack that the cluster belongs to.", metavar="NAME")],
+    stack: StackOfCluster,
     *,
     repair: Annotated[
         bool, typer.Option("--repair", help="Make the cluster match git. Without --repair, nothing changes.")

@@ -32,7 +32,7 @@ from ..cluster import connection, job_names, last_lines
 from ..cluster.dump import Reading
 from ..files import archive
 from ..files.archive import Archive
-from ..options import Context, Kubeconfig
+from ..options import Context, JobNamespace, Kubeconfig, OperatorNamespace
 from ..output import FINE, REFUSED
 from .explain import as_json, as_text
 
@@ -159,15 +159,10 @@ def command(
     log: Annotated[
         int, typer.Option("--log", help="MiB from the end of each log; 0: no logs.", min=0, max=_MOST)
     ] = LOG,
-    namespace: Annotated[
-        str | None,
-        typer.Option("--namespace", "-n", help="Namespace of the TrainJob; by default that of the context."),
-    ] = None,
+    namespace: JobNamespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
-    operator_namespace: Annotated[
-        str, typer.Option(help="Namespace of the operator and its Lease.")
-    ] = names.SYSTEM_NAMESPACE,
+    operator_namespace: OperatorNamespace = names.SYSTEM_NAMESPACE,
 ) -> None:
     """Collect the state of a TrainJob for support.
 

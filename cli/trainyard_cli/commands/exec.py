@@ -26,7 +26,7 @@ from trainyard_kube.credentials import Credentials
 
 from ..cluster import connection, job_names, ranks, terminal
 from ..cluster.remote_command import AbsentProgramError, Streams, execute
-from ..options import Context, Kubeconfig, Rank
+from ..options import Context, JobNamespace, Kubeconfig, Rank
 
 _REFUSED: Final = range(400, 500)
 """HTTP status of a request of which nothing was started."""
@@ -143,10 +143,7 @@ def command(
     ] = None,
     *,
     rank: Rank = None,
-    namespace: Annotated[
-        str | None,
-        typer.Option("--namespace", "-n", help="Namespace of the TrainJob; by default that of the context."),
-    ] = None,
+    namespace: JobNamespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:

@@ -26,7 +26,7 @@ from trainyard_operator.core.decide.last_lines import Kept
 
 from ..cluster import connection, job_names, last_lines
 from ..cluster.observe import observe
-from ..options import Context, Kubeconfig, Printed
+from ..options import Context, JobNamespace, Kubeconfig, OperatorNamespace, Printed
 from ..output import FINE, REFUSED, Output
 from . import explain_logs
 
@@ -139,15 +139,10 @@ def command(
         typer.Argument(help="Name of the TrainJob.", metavar="JOB", autocompletion=job_names.completed),
     ],
     *,
-    namespace: Annotated[
-        str | None,
-        typer.Option("--namespace", "-n", help="Namespace of the TrainJob; by default that of the context."),
-    ] = None,
+    namespace: JobNamespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
-    operator_namespace: Annotated[
-        str, typer.Option(help="Namespace of the operator and its Lease.")
-    ] = names.SYSTEM_NAMESPACE,
+    operator_namespace: OperatorNamespace = names.SYSTEM_NAMESPACE,
     output: Printed = Output.TEXT,
     logs: Annotated[
         bool,

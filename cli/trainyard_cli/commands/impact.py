@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Final, TextIO
+from typing import Any, Final, TextIO
 
 import typer
 
@@ -33,7 +33,7 @@ from ..cluster import connection
 from ..cluster.workloads import Seen, look
 from ..files import stackfile
 from ..files.git import GitError, at_revision, changes_of_site, left
-from ..options import Context, Kubeconfig, Printed
+from ..options import Context, Kubeconfig, Printed, Since, StackOfCluster
 from ..output import FINE, Output, write_json
 
 API_VERSION: Final = "impact.trainyard.dev/v1alpha1"
@@ -239,8 +239,8 @@ async def _look(credentials: Credentials, changes: tuple[core.Change, ...]) -> S
 
 
 def command(
-    stack: Annotated[str, typer.Option(help="The stack that the cluster belongs to.", metavar="NAME")],
-    since: Annotated[str, typer.Option(help="What has changed since this branch left REF.", metavar="REF")],
+    stack: StackOfCluster,
+    since: Since,
     *,
     kubeconfig: Kubeconfig = None,
     context: Context = None,

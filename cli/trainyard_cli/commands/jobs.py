@@ -29,7 +29,7 @@ from trainyard_operator.core.status.display_state import State
 
 from ..cluster import connection
 from ..cluster.jobs import Seen, look
-from ..options import Context, Kubeconfig, Printed
+from ..options import Context, Kubeconfig, Namespace, Printed
 from ..output import FINE, Output, fitted, write_json
 
 T = TypeVar("T")
@@ -281,9 +281,7 @@ class _Changes:
 def command(
     *,
     ended: Annotated[bool, typer.Option("--all", help="Also those that have ended.")] = False,
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Namespace; by default that of the context.")
-    ] = None,
+    namespace: Namespace = None,
     all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="All namespaces.")] = False,
     states: Annotated[
         list[State] | None,

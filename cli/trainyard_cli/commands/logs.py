@@ -30,7 +30,7 @@ from trainyard_operator.core.status.display_state import State
 from ..cluster import connection, job_names, last_lines
 from ..cluster.attach import States
 from ..cluster.logs import MOST, OTHERS, Logs, Printed, Source, Wanted
-from ..options import Context, Kubeconfig
+from ..options import Context, Grep, JobNamespace, Kubeconfig, OnlyRank
 from ..output import FINE, REFUSED
 from ..printer import Printer
 from . import explain_logs
@@ -210,23 +210,17 @@ def command(
         typer.Argument(help="Name of the TrainJob.", metavar="JOB", autocompletion=job_names.completed),
     ],
     *,
-    rank: Annotated[
-        str | None,
-        typer.Option(help="Only this rank: its number, or its name such as launcher-0.", metavar="N"),
-    ] = None,
+    rank: OnlyRank = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow until the job ends.")] = False,
     since: Annotated[
         str | None, typer.Option(help="Only lines of the last period, such as 5m.", metavar="10m")
     ] = None,
-    grep: Annotated[str, typer.Option(help="Only lines with this text.", metavar="TEXT")] = "",
+    grep: Grep = "",
     previous: Annotated[
         bool, typer.Option("--previous", "-p", help="Logs of the previous containers, before their restart.")
     ] = False,
     tail: Annotated[int | None, typer.Option(help="Only the last lines of each rank.", min=0)] = None,
-    namespace: Annotated[
-        str | None,
-        typer.Option("--namespace", "-n", help="Namespace of the TrainJob; by default that of the context."),
-    ] = None,
+    namespace: JobNamespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:

@@ -20,7 +20,7 @@ from trainyard_kube.credentials import Credentials
 
 from ..cluster import connection, job_names, ranks
 from ..cluster.forwards import ADDRESS, MOST, Forward, Forwards
-from ..options import Context, Kubeconfig, Printed, Rank
+from ..options import Context, JobNamespace, Kubeconfig, Printed, Rank
 from ..output import FINE, Output, write_json
 
 API_VERSION: Final = "ports.trainyard.dev/v1alpha1"
@@ -138,10 +138,7 @@ def command(
     ],
     *,
     rank: Rank = None,
-    namespace: Annotated[
-        str | None,
-        typer.Option("--namespace", "-n", help="Namespace of the TrainJob; by default that of the context."),
-    ] = None,
+    namespace: JobNamespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     output: Printed = Output.TEXT,

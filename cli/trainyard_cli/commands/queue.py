@@ -29,7 +29,7 @@ from trainyard_kube.client import ApiError
 
 from ..cluster import connection, job_names
 from ..cluster.queues import Seen, look
-from ..options import Context, Kubeconfig, Printed
+from ..options import Context, Kubeconfig, Namespace, Printed
 from ..output import FINE, Output, fitted, write_json
 
 API_VERSION: Final = "queues.trainyard.dev/v1alpha1"
@@ -197,9 +197,7 @@ def command(
         ),
     ] = None,
     *,
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Namespace; by default that of the context.")
-    ] = None,
+    namespace: Namespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     output: Printed = Output.TEXT,

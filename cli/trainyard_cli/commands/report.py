@@ -35,6 +35,7 @@ from trainyard_policies.settings import Policies
 from ..cluster.workloads import Seen
 from ..files import outcomes, pin, stackfile
 from ..files.git import at_revision, changes_of_site, left
+from ..options import Since
 from ..output import FINE
 from . import impact, report_markdown, verify
 from .report_change import Change, Preview, Stack
@@ -269,7 +270,7 @@ def _gone(changed: Sequence[str], folder: Path) -> list[str]:
 
 
 def command(
-    since: Annotated[str, typer.Option(help="What has changed since this branch left REF.", metavar="REF")],
+    since: Since,
     results: Annotated[
         Path | None,
         typer.Option(

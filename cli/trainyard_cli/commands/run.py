@@ -36,7 +36,7 @@ from trainyard_kube.credentials import Credentials
 from ..cluster import connection, job_names
 from ..cluster import run as cluster
 from ..files import run_settings
-from ..options import Context, Kubeconfig, same_place
+from ..options import Context, Kubeconfig, Namespace, same_place
 from ..output import FINE, REFUSED, Form, write_json
 from . import answers, attach, run_interactive, run_local, run_volume, run_workspace
 from .run_interactive import Shell
@@ -334,9 +334,6 @@ IdleLimit = Annotated[
     ),
 ]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Send it, and do not follow it.")]
-Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", help="Namespace; by default that of the context.")
-]
 OfForm = Annotated[
     Form, typer.Option("--output", "-o", help="Print the TrainJob, which may be applied with kubectl.")
 ]

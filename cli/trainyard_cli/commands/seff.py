@@ -27,7 +27,7 @@ from trainyard_kube.client import ApiError
 
 from ..cluster import connection, job_names
 from ..cluster.seff import Seen, look
-from ..options import Context, Kubeconfig, Printed
+from ..options import Context, JobNamespace, Kubeconfig, Printed
 from ..output import FINE, REFUSED, Output, aligned, write_json
 
 API_VERSION: Final = "seff.trainyard.dev/v1alpha1"
@@ -172,10 +172,7 @@ def command(
         typer.Argument(help="Name of the TrainJob.", metavar="JOB", autocompletion=job_names.completed),
     ],
     *,
-    namespace: Annotated[
-        str | None,
-        typer.Option("--namespace", "-n", help="Namespace of the TrainJob; by default that of the context."),
-    ] = None,
+    namespace: JobNamespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     output: Printed = Output.TEXT,

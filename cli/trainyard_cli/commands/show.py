@@ -25,6 +25,7 @@ from trainyard_policies.parameters import Parameters
 from trainyard_policies.site.parameters import PARAMETERS
 
 from ..files import stackfile
+from ..options import Printed
 from ..output import FINE, Output, aligned, write_json
 from .runtimes import near_here
 
@@ -84,7 +85,7 @@ def command(
     origin: Annotated[
         bool, typer.Option("--origin", help="Also where each comes from, and what it hides.")
     ] = False,
-    output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
+    output: Printed = Output.TEXT,
 ) -> None:
     """Print what a site has, where it comes from and what it hides.
 
