@@ -18,21 +18,21 @@ import typer
 
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
-from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_assist import jobs
 from trainyard_assist.attach import exit_code
 from trainyard_assist.explain.read import uid
-from trainyard_kube.client import ApiError, Client
+from trainyard_kube.client import Client
 from trainyard_kube.credentials import Credentials
 
-from ..cluster import connection, job_names
+from ..cluster import connection
 from ..cluster.attach import States, end
 from ..cluster.logs import MOST, OTHERS, Logs, ManyPodsError, Wanted
 from ..options import Context, Grep, JobNamespace, Kubeconfig, OnlyRank, same_place
 from ..output import REFUSED
 from ..printer import Printer
 from .logs import print_rest, seconds, show
+from .questions import Job, errors_named, require_names
 
 LEFT: Final = 130
 """The exit code after Ctrl-C, as in shells: the job continues, so it has no exit code yet."""
@@ -69,9 +69,7 @@ def run(
     Raises:
         UserError: There is no such TrainJob or rank, or the cluster could not be queried.
     """
-    for name in (job, namespace):
-        if name is not None and not is_name(name):
-            raise UserError(f"{name!r} is not a valid name of an object")
+    require_names(job, namespace)
     wanted = Wanted(rank=rank, since=seconds(since))
     try:
         credentials = connection.load_or_sandbox(kubeconfig, context)
@@ -112,8 +110,10 @@ def attach(
     say = Voice(err)
     states = States(say)
     printer = Printer(out, grep, marked=wanted.rank is None)
+    following = follow(credentials, within, job, wanted, states=states, printer=printer, say=say)
     try:
-        return asyncio.run(follow(credentials, within, job, wanted, states=states, printer=printer, say=say))
+        with errors_named(credentials):
+            return asyncio.run(following)
     except KeyboardInterrupt:
         say(_left(within, job, states.row, again or []))
         return LEFT
@@ -124,8 +124,6 @@ def attach(
     except ManyPodsError as error:
         way_out = _left(within, job, states.row, ["--rank", "0", *(again or [])])
         raise UserError(f"{error}\n{clean(way_out)}") from error
-    except ApiError as error:
-        raise UserError(clean(f"{credentials.source}: {error}")) from error
 
 
 class Voice:
@@ -211,10 +209,7 @@ async def _end(
 
 
 def command(
-    job: Annotated[
-        str,
-        typer.Argument(help="Name of the TrainJob.", metavar="JOB", autocompletion=job_names.completed),
-    ],
+    job: Job,
     *,
     rank: OnlyRank = None,
     grep: Grep = "",

@@ -13,6 +13,7 @@ from ..cluster import job_names
 from ..options import Context, Kubeconfig, Namespace
 from ..output import Form
 from . import run
+from .questions import Job
 
 Words = Annotated[
     list[str] | None,
@@ -53,10 +54,7 @@ OfWorkspace = Annotated[
 
 
 def command(
-    job: Annotated[
-        str,
-        typer.Argument(help="Name of the TrainJob.", metavar="JOB", autocompletion=job_names.completed),
-    ],
+    job: Job,
     words: Words = None,
     *,
     runtime: OfRuntime = None,

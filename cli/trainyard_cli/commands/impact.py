@@ -6,7 +6,6 @@ cluster, and prints; `trainyard_delivery.impact` decides what follows from it.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,12 +17,10 @@ from typing import Any, Final, TextIO
 import typer
 
 from trainyard_api import places
-from trainyard_api.errors import UserError
 from trainyard_api.places import Site
 from trainyard_api.printable import clean
 from trainyard_delivery import consequences, shown, stack_names
 from trainyard_delivery import impact as core
-from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials
 from trainyard_platform.catalog import stack_runtimes
 from trainyard_platform.errors import PlatformError
@@ -35,6 +32,7 @@ from ..files import stackfile
 from ..files.git import GitError, at_revision, changes_of_site, left
 from ..options import Context, Kubeconfig, Printed, Since, StackOfCluster
 from ..output import FINE, Output, write_json
+from .questions import query
 
 API_VERSION: Final = "impact.trainyard.dev/v1alpha1"
 _UNJUDGED: Final = stack_names.EVERY_STACK_DEPENDS_ON - {"runtimes"}
@@ -64,10 +62,8 @@ def run(
     seen = Seen()
     if changes:
         credentials = _credentials(stack, before, after, kubeconfig, context)
-        try:
-            seen = asyncio.run(_look(credentials, changes))
-        except ApiError as error:
-            raise UserError(clean(f"{credentials.source}: {error}")) from error
+        pools = any(change.ref.kind == core.NODE_POOL for change in changes)
+        seen = query(credentials, "impact", lambda client: look(client, pools=pools))
     advice = new_advice(before.settings, after.settings)
     value = document(stack, since, changes, seen, also, after=after.objects, advice=advice)
     if output is Output.JSON:
@@ -231,11 +227,6 @@ def _credentials(
     settings = stackfile.read_as_pulumi(stack) if after.settings else before.settings
     assert settings is not None  # noqa: S101 (`asked` has refused it)
     return connection.of_stack(settings.cluster, kubeconfig, context)
-
-
-async def _look(credentials: Credentials, changes: tuple[core.Change, ...]) -> Seen:
-    async with connection.client(credentials, "impact") as client:
-        return await look(client, pools=any(change.ref.kind == core.NODE_POOL for change in changes))
 
 
 def command(

@@ -11,24 +11,22 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, TextIO
+from typing import Any, Final, TextIO
 
 import typer
 
 from trainyard_api import names
-from trainyard_api.errors import UserError
-from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_assist import jobs, seff
 from trainyard_assist.explain import read
 from trainyard_assist.explain.text import listed
 from trainyard_assist.seff import Amount, Amounts, Kind, Rank
-from trainyard_kube.client import ApiError
 
-from ..cluster import connection, job_names
+from ..cluster import connection
 from ..cluster.seff import Seen, look
 from ..options import Context, JobNamespace, Kubeconfig, Printed
 from ..output import FINE, REFUSED, Output, aligned, write_json
+from .questions import Job, query, require_names
 
 API_VERSION: Final = "seff.trainyard.dev/v1alpha1"
 _RANK: Final = "RANK"
@@ -66,15 +64,10 @@ def run(
         UserError: There is no such TrainJob, or the cluster could not be queried.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    for name in (job, namespace):
-        if name is not None and not is_name(name):
-            raise UserError(f"{name!r} is not a valid name of an object")
+    require_names(job, namespace)
     credentials = connection.load_or_sandbox(kubeconfig, context)
     within = namespace or credentials.namespace
-    try:
-        seen = connection.ask(credentials, "seff", lambda client: look(client, within, job))
-    except ApiError as error:
-        raise UserError(clean(f"{credentials.source}: {error}")) from error
+    seen = query(credentials, "seff", lambda client: look(client, within, job))
     answer = answer_of(seen)
     if output is Output.JSON:
         write_json(document(answer), out)
@@ -167,10 +160,7 @@ def _cell(kind: Kind, amount: Amount) -> str:
 
 
 def command(
-    job: Annotated[
-        str,
-        typer.Argument(help="Name of the TrainJob.", metavar="JOB", autocompletion=job_names.completed),
-    ],
+    job: Job,
     *,
     namespace: JobNamespace = None,
     kubeconfig: Kubeconfig = None,
