@@ -7,7 +7,6 @@ Called by `main`, which adds `command` to the application. Prints;
 from __future__ import annotations
 
 import asyncio
-import json
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -27,7 +26,7 @@ from trainyard_kube.credentials import CredentialsError
 from ..cluster import connection
 from ..cluster.adopt import carry_out, observe
 from ..options import Context, Kubeconfig, Printed, same_place
-from ..output import FINE, REFUSED, Output
+from ..output import FINE, REFUSED, Output, write_json
 
 API_VERSION: Final = "adopt.trainyard.dev/v1alpha1"
 _MARKS: Final = {Level.FINE: "ok", Level.NOTE: "--", Level.STOP: "!!"}
@@ -89,13 +88,16 @@ def run(
         why = "a Deployment takes too long; see its pods" if isinstance(error, TimeoutError) else str(error)
         again = "; the steps so far are done, and the same command continues from there" if yes else ""
         raise UserError(clean(f"{why}{again}")) from error
-    out.write(as_json(plan, done) if output is Output.JSON else _lines(_outcome(plan, done, itself)))
+    if output is Output.JSON:
+        write_json(document(plan, done), out)
+    else:
+        out.write(_lines(_outcome(plan, done, itself)))
     return REFUSED if plan.refused else FINE
 
 
-def as_json(plan: adopt.Plan, done: Sequence[adopt.Step]) -> str:
-    """The plan as JSON, in the format that docs/adopt.md describes."""
-    value: dict[str, Any] = {
+def document(plan: adopt.Plan, done: Sequence[adopt.Step]) -> dict[str, Any]:
+    """The plan as JSON values, in the format that docs/adopt.md describes."""
+    return {
         "apiVersion": API_VERSION,
         "kind": "Takeover",
         "back": plan.back,
@@ -107,7 +109,6 @@ def as_json(plan: adopt.Plan, done: Sequence[adopt.Step]) -> str:
         ],
         "next": list(plan.next_steps),
     }
-    return json.dumps(value, indent=2) + "\n"
 
 
 def _found(plan: adopt.Plan) -> Iterator[str]:

@@ -7,7 +7,6 @@ Called by `main`, which adds `command` to the application. Writes and prints;
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from contextlib import aclosing
@@ -30,7 +29,7 @@ from ..files import archive
 from ..files.archive import Archive
 from ..options import Context, JobNamespace, Kubeconfig, OperatorNamespace
 from ..output import FINE, REFUSED
-from .explain import as_json, as_text
+from .explain import as_text, document
 from .questions import Job, query, require_names
 
 LOG: Final = 1
@@ -110,7 +109,7 @@ class _Dump:
         kept = await last_lines.kept(client, seen.observation.trainjob)
         diagnosis = explain(seen.observation)
         self._target.add(*dump.text("explain.txt", as_text(diagnosis, kept)))
-        self._target.add(*dump.document("explain.json", json.loads(as_json(diagnosis, kept))))
+        self._target.add(*dump.document("explain.json", document(diagnosis, kept)))
         for file in dump.objects(seen):
             self._target.add(*file)
         if log:

@@ -6,7 +6,6 @@ reads the cluster, and `trainyard_assist.explain` decides what follows from it.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -22,7 +21,7 @@ from trainyard_operator.core.decide.last_lines import Kept
 from ..cluster import connection, job_names, last_lines
 from ..cluster.observe import observe
 from ..options import Context, JobNamespace, Kubeconfig, OperatorNamespace, Printed
-from ..output import FINE, REFUSED, Output
+from ..output import FINE, REFUSED, Output, write_json
 from . import explain_logs
 from .questions import Job, query, require_names
 
@@ -56,7 +55,10 @@ def run(
     diagnosis, kept = query(
         credentials, "explain", lambda client: _diagnose(client, where, job, operator_namespace, logs=logs)
     )
-    out.write(as_json(diagnosis, kept) if output is Output.JSON else as_text(diagnosis, kept))
+    if output is Output.JSON:
+        write_json(document(diagnosis, kept), out)
+    else:
+        out.write(as_text(diagnosis, kept))
     return FINE if diagnosis.state in (State.COMPLETE, State.RUNNING, State.STARTING) else REFUSED
 
 
@@ -95,14 +97,8 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
         yield from (f"Could not see the {unseen.what}: {unseen.why}" for unseen in diagnosis.unseen)
 
 
-def as_json(diagnosis: Diagnosis, kept: Kept | str | None = None) -> str:
-    """The diagnosis as JSON, in the format that docs/explain.md describes."""
-    logs = {} if kept is None else {"lastLines": explain_logs.document(kept)}
-    return json.dumps({**document(diagnosis), **logs}, indent=2) + "\n"
-
-
-def document(diagnosis: Diagnosis) -> dict[str, Any]:
-    """The diagnosis as JSON values."""
+def document(diagnosis: Diagnosis, kept: Kept | str | None = None) -> dict[str, Any]:
+    """The diagnosis as JSON values, in the format that docs/explain.md describes; `kept` as in `as_text`."""
     finding = diagnosis.finding
     return {
         "apiVersion": API_VERSION,
@@ -122,6 +118,7 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         },
         "walk": [asdict(stage) for stage in diagnosis.walk],
         "unseen": [asdict(unseen) for unseen in diagnosis.unseen],
+        **({} if kept is None else {"lastLines": explain_logs.document(kept)}),
     }
 
 

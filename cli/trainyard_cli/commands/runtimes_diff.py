@@ -36,7 +36,7 @@ from ..cluster import connection
 from ..files import stackfile
 from ..files.git import at_revision
 from ..options import Context, Kubeconfig, Printed
-from ..output import FINE, REFUSED, Output
+from ..output import FINE, REFUSED, Output, write_json
 from .runtimes import Stack, names_of, of_stack
 
 _MARKS: Final = {Kind.ADDED: "+", Kind.REMOVED: "-", Kind.CHANGED: "~"}
@@ -89,8 +89,11 @@ def run(
         for c in catalog_changes.between(comparison.before, comparison.after)
         if c.runtime in runtimes or not runtimes
     ]
-    out.write(_as_json(changes, comparison.others) if output is Output.JSON else "".join(_lines(changes)))
-    if output is Output.TEXT:
+    if output is Output.JSON:
+        fields = [asdict(change) for change in changes]
+        write_json({"changes": fields, "others": list(comparison.others)}, out)
+    else:
+        out.writelines(_lines(changes))
         if comparison.others:
             print(f"In the cluster, but not in this catalog: {', '.join(comparison.others)}", file=err)
         if not changes:
@@ -212,8 +215,3 @@ def _lines(changes: Sequence[Change]) -> Iterator[str]:
 
 def _value(value: Any) -> str:
     return "(none)" if value is ABSENT else json.dumps(value)
-
-
-def _as_json(changes: Sequence[Change], others: Sequence[str]) -> str:
-    document = {"changes": [asdict(change) for change in changes], "others": list(others)}
-    return json.dumps(document, indent=2) + "\n"
