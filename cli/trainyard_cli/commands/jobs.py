@@ -28,7 +28,7 @@ from trainyard_operator.core.status.display_state import State
 from ..cluster import connection
 from ..cluster.jobs import Seen, look
 from ..options import Context, Kubeconfig, Namespace, Printed
-from ..output import FINE, Output, fitted, write_json
+from ..output import FINE, Output, fitted, width_of, write_json
 from .questions import query, require_names
 
 API_VERSION: Final = "jobs.trainyard.dev/v1alpha1"
@@ -88,7 +88,7 @@ def run(
         write_json(document(seen), out)
         return FINE
     if seen.rows:
-        width = shutil.get_terminal_size().columns if out.isatty() else None
+        width = width_of(out)
         out.writelines(f"{line}\n" for line in table(seen, with_namespace=within is None, width=width))
     for remark in _remarks(seen, within, states, ended=ended):
         print(remark, file=err)

@@ -6,7 +6,6 @@ Called by `main`, which adds `command` to the application. Prints;
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterator
 from datetime import datetime
@@ -24,7 +23,7 @@ from trainyard_kube.client import Client
 from ..cluster import connection, queues
 from ..cluster.nodes import Seen, look
 from ..options import Context, Kubeconfig, Printed
-from ..output import FINE, Output, fitted, write_json
+from ..output import FINE, Output, fitted, width_of, write_json
 from . import queue as queue_command
 from .questions import query, require_names
 
@@ -123,7 +122,7 @@ def _pool_json(pool: Pool, *, with_use: bool) -> dict[str, Any]:
 
 
 def _write(seen: Seen, out: TextIO, err: TextIO) -> None:
-    width = shutil.get_terminal_size().columns if out.isatty() else None
+    width = width_of(out)
     rows = [row for pool in seen.pools for row in _rows(pool, with_use=seen.with_use)]
     if rows:
         out.writelines(f"{line}\n" for line in fitted(rows, _IMPORTANCE, width))

@@ -7,7 +7,6 @@ Called by `main`, which adds `command` to the application. Prints;
 
 from __future__ import annotations
 
-import shutil
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ from trainyard_assist.quota.words import sentence
 from ..cluster import connection, job_names
 from ..cluster.queues import Seen, look
 from ..options import Context, Kubeconfig, Namespace, Printed
-from ..output import FINE, Output, fitted, write_json
+from ..output import FINE, Output, fitted, width_of, write_json
 from .questions import query, require_names
 
 API_VERSION: Final = "queues.trainyard.dev/v1alpha1"
@@ -67,7 +66,7 @@ def run(
 
 def write(seen: Seen, namespace: str, out: TextIO, err: TextIO) -> None:
     """Print the queues as text."""
-    width = shutil.get_terminal_size().columns if out.isatty() else None
+    width = width_of(out)
     blocks = [list(_block(door, seen.now, width)) for door in seen.doors]
     out.write("\n".join("".join(f"{line}\n" for line in block) for block in blocks))
     if not blocks:

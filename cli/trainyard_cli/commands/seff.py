@@ -7,7 +7,6 @@ reads the cluster, and `trainyard_assist.seff` makes figures and advice of it.
 from __future__ import annotations
 
 import shlex
-import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from trainyard_assist.seff import Amount, Amounts, Kind, Rank
 from ..cluster import connection
 from ..cluster.seff import Seen, look
 from ..options import Context, JobNamespace, Kubeconfig, Printed
-from ..output import FINE, REFUSED, Output, aligned, write_json
+from ..output import FINE, REFUSED, Output, fitted, width_of, write_json
 from .questions import Job, query, require_names
 
 API_VERSION: Final = "seff.trainyard.dev/v1alpha1"
@@ -72,7 +71,7 @@ def run(
     if output is Output.JSON:
         write_json(document(answer), out)
     else:
-        width = shutil.get_terminal_size().columns if out.isatty() else None
+        width = width_of(out)
         out.writelines(f"{line}\n" for line in table(answer.ranks, width))
         out.writelines(f"{clean(sentence)}\n" for sentence in answer.advice)
         for sentence in answer.unmeasured:
@@ -138,12 +137,8 @@ def table(ranks: Sequence[Rank], width: int | None) -> list[str]:
     if len(rows) > 1:
         rows.append({_RANK: "all", **_cells(seff.total(ranks))})
     columns = [column for column in (_RANK, *_COLUMNS.values()) if any(row[column] for row in rows)]
-    while rows:
-        lines = aligned(columns, [[row[column] for column in columns] for row in rows])
-        if width is None or len(columns) == 1 or max(map(len, lines)) <= width:
-            return lines
-        columns.remove(max(columns, key=_LAST_TO_GO.index))
-    return []
+    filled = [{column: row[column] for column in columns} for row in rows]
+    return fitted(filled, _LAST_TO_GO, width) if filled else []
 
 
 def _cells(amounts: Amounts) -> Mapping[str, str]:

@@ -40,8 +40,8 @@ from trainyard_policies.rule import Finding, Level
 from trainyard_policies.settings import Policies
 
 from ..files import catalog_files, causes, git, installs, pin, stackfile
-from ..output import FINE, REFUSED
-from .lint import Format, near, root
+from ..output import FINE, REFUSED, near
+from .lint import Format, root
 
 _PLACE: Final = re.compile(r".*?:(\d+)(?::(\d+))?: (.*)")
 """`file:line: ` or `file:line:column: ` before a sentence."""
