@@ -183,8 +183,8 @@ def _missing(kept: Kept, read: Collection[str], wanted: Wanted) -> dict[str, Lin
 
 
 def _is_called(place: str, rank: str) -> bool:
-    job, _, index = place.rpartition("-")
-    return index.isdecimal() and is_called(Place(job, int(index)), rank)
+    of = Place(*explain_logs.split(place))
+    return str(of) == place and is_called(of, rank)
 
 
 def _why_none(
