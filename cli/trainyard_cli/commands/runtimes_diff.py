@@ -6,7 +6,6 @@ prints; `trainyard_platform.catalog.changes` finds the differences.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 import tempfile
@@ -19,13 +18,10 @@ import msgspec
 import typer
 
 from trainyard_api import names, places
-from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
 from trainyard_api.places import Site
-from trainyard_api.similar import hint
 from trainyard_assist import offline
 from trainyard_kube.client import Client, NotFoundError
-from trainyard_kube.credentials import Credentials
 from trainyard_kube.resources import CLUSTER_TRAINING_RUNTIMES
 from trainyard_platform.catalog import changes as catalog_changes
 from trainyard_platform.catalog import files as catalog
@@ -37,7 +33,8 @@ from ..files import stackfile
 from ..files.git import at_revision
 from ..options import Context, Kubeconfig, Printed
 from ..output import FINE, REFUSED, Output, write_json
-from .runtimes import Stack, names_of, of_stack
+from .questions import query
+from .runtimes import Stack, names_of, of_stack, one_of
 
 _MARKS: Final = {Kind.ADDED: "+", Kind.REMOVED: "-", Kind.CHANGED: "~"}
 _OF_TOOLS: Final = ("pulumi.com/", "kubectl.kubernetes.io/")
@@ -79,11 +76,11 @@ def run(
         comparison = Comparison(_at(since, site), _at(until, site) if until else _forms(of_stack(site)))
     else:
         credentials = connection.of_stack(stackfile.cluster_of(stack), kubeconfig, context)
-        comparison = asyncio.run(_with_cluster(_forms(_expected(site, stack)), credentials))
-    everything = {*comparison.before, *comparison.after}
-    if missing := [name for name in runtimes if name not in everything]:
-        there = f"(there are: {', '.join(sorted(everything))}){hint(missing[0], sorted(everything))}"
-        raise UserError(f"there is no runtime {missing[0]!r} {there}")
+        expected = _forms(_expected(site, stack))
+        comparison = query(credentials, "runtimes", lambda client: compared(client, expected))
+    everything = dict.fromkeys(sorted({*comparison.before, *comparison.after}))
+    for name in runtimes:
+        one_of(name, everything)
     changes = [
         c
         for c in catalog_changes.between(comparison.before, comparison.after)
@@ -166,11 +163,6 @@ def _at(revision: str, site: Site) -> dict[str, Json]:
             return _forms(catalog.every(copy, site.beneath))
         except PlatformError as error:
             raise PlatformError(f"at {revision}: {str(error).replace(f'{copy}/', '')}") from error
-
-
-async def _with_cluster(expected: Mapping[str, Json], credentials: Credentials) -> Comparison:
-    async with connection.client(credentials, "runtimes") as client:
-        return await compared(client, expected)
 
 
 async def compared(client: Client, expected: Mapping[str, Json]) -> Comparison:
