@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -58,7 +58,7 @@ def run(
     """
     out = out or sys.stdout
     before, after = asked(stack, since)
-    changes, also = core.changes(before.objects, after.objects), unjudged(since)
+    changes, also = core.changes(before.objects, after.objects), unjudged(changes_of_site(since))
     seen = Seen()
     if changes:
         credentials = _credentials(stack, before, after, kubeconfig, context)
@@ -100,9 +100,9 @@ def asked(stack: str, since: str) -> tuple[Asked, Asked]:
     return before, after
 
 
-def unjudged(since: str) -> list[str]:
-    """Folders outside runtimes and stacks that have changed and affect all stacks; raises as `asked`."""
-    return sorted({path.split("/")[0] for path in changes_of_site(since)} & _UNJUDGED)
+def unjudged(changed: Iterable[str]) -> list[str]:
+    """Folders outside runtimes and stacks that have changed files and affect all stacks."""
+    return sorted({path.split("/")[0] for path in changed} & _UNJUDGED)
 
 
 def new_advice(before: StackSettings | None, after: StackSettings | None) -> list[str]:
@@ -180,7 +180,7 @@ def _lines(value: Mapping[str, Any]) -> Iterator[str]:
 def details(change: Mapping[str, Any]) -> Iterator[str]:
     """A line for each field, each consequence and each TrainJob of one of a document's changes."""
     for difference in change["fields"]:
-        before, after = shown.apart(_text(difference["before"]), _text(difference["after"]), _LONGEST)
+        before, after = shown.apart(text_of(difference["before"]), text_of(difference["after"]), _LONGEST)
         yield f"  {difference['path']}: {before} -> {after}"
     yield from (f"  {sentence}" for sentence in change["means"])
     for job in change["trainJobs"]:
@@ -192,7 +192,8 @@ def _many(number: int, noun: str) -> str:
     return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
+    """A value of a field in words."""
     return "nothing" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 

@@ -90,7 +90,7 @@ def run(
         not_installed=_not_installed(changed, since, stacks, site.runtimes, today),
         removed=_gone(changed, site.stacks),
         versions=versions,
-        unjudged=[name for name in impact.unjudged(since) if versions is None or name != pin.FILE],
+        unjudged=[name for name in impact.unjudged(changed) if versions is None or name != pin.FILE],
         has_results=results is not None,
         run=address,
     )
