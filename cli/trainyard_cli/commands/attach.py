@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Final, TextIO
@@ -85,7 +86,7 @@ def attach(
     job: str,
     wanted: Wanted | None = None,
     *,
-    again: list[str] | None = None,
+    again: Sequence[str] = (),
     grep: str = "",
     out: TextIO | None = None,
     err: TextIO | None = None,
@@ -115,14 +116,14 @@ def attach(
         with errors_named(credentials):
             return asyncio.run(following)
     except KeyboardInterrupt:
-        say(_left(within, job, states.row, again or []))
+        say(_left(within, job, states.row, again))
         return LEFT
     except BrokenPipeError:  # nobody reads the lines any more
         with suppress(BrokenPipeError):
-            say(_left(within, job, states.row, again or []))
+            say(_left(within, job, states.row, again))
         raise
     except ManyPodsError as error:
-        way_out = _left(within, job, states.row, ["--rank", "0", *(again or [])])
+        way_out = _left(within, job, states.row, ["--rank", "0", *again])
         raise UserError(f"{error}\n{clean(way_out)}") from error
 
 
@@ -137,7 +138,7 @@ class Voice:
         print(clean(sentence), file=self.err, flush=True)
 
 
-def _left(namespace: str, job: str, row: jobs.Row | None, again: list[str]) -> str:
+def _left(namespace: str, job: str, row: jobs.Row | None, again: Sequence[str]) -> str:
     """The message for a user who leaves."""
     stands = "is as it was" if row is None else f"is {row.state}{'' if row.is_over else ', and continues'}"
     words = shlex.join(["trainyard", "attach", job, *again])
