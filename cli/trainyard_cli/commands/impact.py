@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, TextIO
+from typing import Any, Final, NamedTuple, TextIO
 
 import typer
 
@@ -57,7 +58,8 @@ def run(
         UserError: Git, a file or the cluster could not be read.
     """
     out = out or sys.stdout
-    before, after = asked(stack, since)
+    with earlier(since) as then:
+        before, after = asked(stack, then)
     changes, also = core.changes(before.objects, after.objects), unjudged(changes_of_site(since))
     seen = Seen()
     if changes:
@@ -86,15 +88,40 @@ class WasInvalidError(PlatformError):
     """The stack's files were invalid where this branch left, and are valid now."""
 
 
-def asked(stack: str, since: str) -> tuple[Asked, Asked]:
-    """The stack's objects where this branch left `since`, and now.
+class Earlier(NamedTuple):
+    """The stacks and runtimes of a site as a revision has them, in a temporary folder."""
 
-    Raises `GitError` if git cannot say or there is no such stack,
-    `PlatformError` if a file is wrong, and `WasInvalidError` if it only was.
+    site: Site
+    folder: str
+    revision: str
+
+
+@contextmanager
+def earlier(since: str) -> Iterator[Earlier]:
+    """The current site where this branch left `since`. Raises `GitError` if git cannot say."""
+    here, revision = places.site(), left(since)
+    with TemporaryDirectory() as folder:
+        runtimes, _ = at_revision(revision, [here.runtimes, here.stacks], Path(folder))
+        yield Earlier(Site(runtimes.parent), folder, revision)
+
+
+def asked(stack: str, then: Earlier) -> tuple[Asked, Asked]:
+    """The stack's objects then, and now.
+
+    Raises `GitError` if there is no such stack, `PlatformError` if a file is wrong,
+    and `WasInvalidError` if it only was.
     """
     here = places.site()
     after = _asked(here, stack, here.beneath)
-    before = _then(here, left(since), stack)
+    try:
+        before = _asked(then.site, stack, here.beneath)
+    except PlatformError as error:
+        # git's own notation for a file of a revision.
+        problems = str(error).replace(f"{then.folder}/", f"{then.revision[:12]}:")
+        raise WasInvalidError(
+            f"{problems}\nThis was so where this branch left, and is valid now. An invalid file cannot "
+            f"be compared with: see the preview of {stack}"
+        ) from error
     if before.settings is None and after.settings is None:
         raise GitError(f"stacks/Pulumi.{stack}.yaml: there is no such stack, nor was there one")
     return before, after
@@ -195,21 +222,6 @@ def _many(number: int, noun: str) -> str:
 def text_of(value: object) -> str:
     """A value of a field in words."""
     return "nothing" if value is None else value if isinstance(value, str) else json.dumps(value)
-
-
-def _then(here: Site, revision: str, stack: str) -> Asked:
-    with TemporaryDirectory() as folder:
-        file = here.stacks / f"Pulumi.{stack}.yaml"
-        runtimes, _ = at_revision(revision, [here.runtimes, file], Path(folder))
-        try:
-            return _asked(Site(runtimes.parent), stack, here.beneath)
-        except PlatformError as error:
-            # git's own notation for a file of a revision.
-            problems = str(error).replace(f"{folder}/", f"{revision[:12]}:")
-            raise WasInvalidError(
-                f"{problems}\nThis was so where this branch left, and is valid now. An invalid file cannot "
-                f"be compared with: see the preview of {stack}"
-            ) from error
 
 
 def _asked(site: Site, stack: str, beneath: Path | None) -> Asked:

@@ -82,7 +82,8 @@ def run(
     names_of = [name for name in stack_names.stacks(site.stacks) if name != stack_names.SANDBOX]
     findings, _ = verify.look(since=since, site=site, today=today)
     touched = stack_names.touched(names_of, changed, stackfile.vendored_of(names_of, site.stacks))
-    stacks = [_stack(name, since, results, today) for name in touched]
+    with impact.earlier(since) as then:
+        stacks = [_stack(name, since, then, results, today) for name in touched]
     versions = _versions(changed, since, site.root)
     change = Change(
         findings,
@@ -101,10 +102,10 @@ def run(
     return FINE
 
 
-def _stack(name: str, since: str, results: Path | None, today: date) -> Stack:
+def _stack(name: str, since: str, then: impact.Earlier, results: Path | None, today: date) -> Stack:
     stack = Stack(name, preview=None if results is None else _preview(results, name))
     try:
-        before, after = impact.asked(name, since)
+        before, after = impact.asked(name, then)
     except PlatformError as error:
         was_invalid = isinstance(error, impact.WasInvalidError)
         return replace(stack, not_compared=str(error), was_invalid=was_invalid)
