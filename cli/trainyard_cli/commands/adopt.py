@@ -6,7 +6,6 @@ Called by `main`, which adds `command` to the application. Prints;
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,7 +19,7 @@ from trainyard_api.errors import UserError
 from trainyard_api.printable import clean
 from trainyard_assist import adopt
 from trainyard_assist.adopt.model import NAMESPACE, Level
-from trainyard_kube.client import ApiError
+from trainyard_kube.client import ApiError, Client
 from trainyard_kube.credentials import CredentialsError
 
 from ..cluster import connection
@@ -60,30 +59,29 @@ def run(
     namespaces = [word for option, value, default in given if value != default for word in (option, value)]
     itself = shlex.join(["trainyard", "adopt", *same_place(None, kubeconfig, context), *namespaces])
 
-    async def carried_out() -> adopt.Plan:
-        async with connection.client(connection.load(kubeconfig, context), "adopt") as client:
-            runtimes = sorted(path.stem for path in places.site_or_shipped().catalog)
-            observed = await observe(
-                client,
-                runtimes,
-                trainer_namespace=trainer_namespace,
-                operator_namespace=operator_namespace,
-            )
-            plan = (adopt.give_back if back else adopt.adopt)(observed, itself)
-            if output is Output.TEXT:
-                out.write(_lines(_found(plan)))
-            for step in plan.steps if yes and not plan.refused else ():
-                print(f"{step} ...", file=err)
-                note = await carry_out(client, step)
-                if note is None:
-                    done.append(step)
-                else:
-                    print(clean(_checked(note)), file=err)
-                    plan = replace(plan, checks=(*plan.checks, note))
-            return plan
+    async def carried_out(client: Client) -> adopt.Plan:
+        runtimes = sorted(path.stem for path in places.site_or_shipped().catalog)
+        observed = await observe(
+            client,
+            runtimes,
+            trainer_namespace=trainer_namespace,
+            operator_namespace=operator_namespace,
+        )
+        plan = (adopt.give_back if back else adopt.adopt)(observed, itself)
+        if output is Output.TEXT:
+            out.write(_lines(_found(plan)))
+        for step in plan.steps if yes and not plan.refused else ():
+            print(f"{step} ...", file=err)
+            note = await carry_out(client, step)
+            if note is None:
+                done.append(step)
+            else:
+                print(clean(_checked(note)), file=err)
+                plan = replace(plan, checks=(*plan.checks, note))
+        return plan
 
     try:
-        plan = asyncio.run(carried_out())
+        plan = connection.ask(connection.load(kubeconfig, context), "adopt", carried_out)
     except (CredentialsError, ApiError, TimeoutError) as error:
         why = "a Deployment takes too long; see its pods" if isinstance(error, TimeoutError) else str(error)
         again = "; the steps so far are done, and the same command continues from there" if yes else ""

@@ -211,16 +211,15 @@ def _refused(
     refused: dict[str, list[str]] = {}
     unfit: list[str] = []
     for stack in stack_names.stacks(stacks_folder):
+        if stack == stack_names.SANDBOX:
+            continue
         try:
             settings = stackfile.read(stack, stacks_folder)
         except PlatformError:
             continue  # which is no fault of the runtime's
-        if stack == stack_names.SANDBOX:
-            continue
-        policies = settings.rules
         try:
             for violation in installs.violations(
-                runtime, examples, settings, policies=policies, pins=pins, today=date.today()
+                runtime, examples, settings, policies=settings.rules, pins=pins, today=date.today()
             ):
                 if violation.refuses and violation.rule.id not in left_out:
                     refused.setdefault(violation.with_remedy, []).append(stack)
