@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
@@ -74,15 +73,9 @@ def group(modules: Mapping[str, Listed]) -> type[TyperGroup]:
                 raise SystemExit(READER_GONE) from None
 
         def shell_complete(self, context: Any, incomplete: str) -> Any:
-            with self._as_listed():
-                return super().shell_complete(context, incomplete)
-
-        @contextmanager
-        def _as_listed(self) -> Iterator[None]:
-            """Names and summaries are enough."""
-            self.commands = self._on_demand.listed()
+            self.commands = self._on_demand.listed()  # names and summaries are enough
             try:
-                yield
+                return super().shell_complete(context, incomplete)
             finally:
                 self.commands = self._on_demand
 

@@ -21,14 +21,31 @@ Kubeconfig = Annotated[
     str | None, typer.Option(help="Kubeconfig file; by default KUBECONFIG or ~/.kube/config.")
 ]
 Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig; by default its current one.")]
+Namespace = Annotated[
+    str | None, typer.Option("--namespace", "-n", help="Namespace; by default that of the context.")
+]
+JobNamespace = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", help="Namespace of the TrainJob; by default that of the context."),
+]
+OperatorNamespace = Annotated[str, typer.Option(help="Namespace of the operator and its Lease.")]
 Rank = Annotated[
     str | None,
     typer.Option(help="Rank: its number, or its name such as launcher-0; by default 0.", metavar="N"),
 ]
+OnlyRank = Annotated[
+    str | None,
+    typer.Option(help="Only this rank: its number, or its name such as launcher-0.", metavar="N"),
+]
+Grep = Annotated[str, typer.Option(help="Only lines with this text.", metavar="TEXT")]
 OnStack = Annotated[
     str | None, typer.Option("--stack", help="The cluster of stacks/Pulumi.NAME.yaml.", metavar="NAME")
 ]
 StackName = Annotated[str, typer.Option("--stack", help="The stack.", metavar="NAME")]
+StackOfCluster = Annotated[
+    str, typer.Option("--stack", help="The stack that the cluster belongs to.", metavar="NAME")
+]
+Since = Annotated[str, typer.Option(help="What has changed since this branch left REF.", metavar="REF")]
 Verbose = Annotated[
     bool,
     typer.Option("--verbose", envvar="VERBOSE", help="Print Pulumi's own output instead."),

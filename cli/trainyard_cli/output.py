@@ -6,8 +6,10 @@ Used by the commands. Tables and text are for people, JSON for programs.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 from rich.console import Console
@@ -36,6 +38,17 @@ class Form(StrEnum):
 def write_json(value: Any, out: TextIO) -> None:
     """Print a value as a JSON document."""
     out.write(json.dumps(value, indent=2) + "\n")
+
+
+def near(path: Path) -> Path:
+    """The path, relative to the current folder if it is below it."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def width_of(out: TextIO) -> int | None:
+    """Characters of a line of a terminal; None for any other output, whose lines have any number."""
+    return shutil.get_terminal_size().columns if out.isatty() else None
 
 
 def write_table(

@@ -35,13 +35,12 @@ def page() -> str:
     """The whole page."""
     group: Any = get_command(app)
     context = group.context_class(group, info_name="trainyard")
-    sections = (_group(heading, list(names), group, context) for heading, names in _headings())
+    sections = (
+        _group(heading, list(names), group, context)
+        for heading, names in groupby(COMMANDS, lambda name: COMMANDS[name].heading)
+    )
     options = _parameters(group, context, "option")
     return "\n".join((_HEAD, *options, *(line for section in sections for line in section)))
-
-
-def _headings() -> Iterator[tuple[str, Iterator[str]]]:
-    yield from groupby(COMMANDS, lambda name: COMMANDS[name].heading)
 
 
 def _group(heading: str, names: list[str], group: Any, context: Any) -> Iterator[str]:

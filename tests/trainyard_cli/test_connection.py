@@ -129,8 +129,10 @@ def test_a_command_refuses_another_cluster_before_it_connects_to_any(
     [
         lambda: answered(drift.run, "prod", state=lambda: {"deployment": {"resources": []}}),
         lambda: answered(impact.run, "prod", "HEAD"),
+        lambda: answered(runtimes_diff.run, stack="prod"),
+        lambda: answered(runtimes_jobs.run, "plain", stack="prod"),
     ],
-    ids=["drift", "impact"],
+    ids=["drift", "impact", "runtimes diff", "runtimes jobs"],
 )
 def test_an_api_server_that_does_not_answer_is_named_with_its_kubeconfig_and_context(
     command: Callable[[], tuple[int, str, str]], connected: Connected, monkeypatch: pytest.MonkeyPatch

@@ -343,7 +343,7 @@ def test_the_text_begins_with_the_answer() -> None:
 
 
 def test_the_json_has_the_documented_shape() -> None:
-    assert json.loads(command.as_json(DIAGNOSIS)) == {
+    assert command.document(DIAGNOSIS) == {
         "apiVersion": "explain.trainyard.dev/v1alpha1",
         "kind": "Diagnosis",
         "trainJob": {"namespace": "team", "name": "tj"},
@@ -397,9 +397,9 @@ def test_with_logs_it_ends_with_what_each_node_printed_last_and_with_the_one_tha
 
 
 def test_with_logs_the_json_has_them_too() -> None:
-    whole = json.loads(command.as_json(DIAGNOSIS, KEPT))
+    whole = command.document(DIAGNOSIS, KEPT)
     found = whole.pop("lastLines")
-    assert whole == json.loads(command.as_json(DIAGNOSIS))
+    assert whole == command.document(DIAGNOSIS)
     assert (found["attempt"], found["leftOut"]) == (2, 3)
     assert [node["index"] for node in found["nodes"]] == [0, 2, 10, 1]
     assert found["nodes"][0] == {
@@ -412,7 +412,7 @@ def test_with_logs_the_json_has_them_too() -> None:
         "missing": "",
         "lines": ["step 1", "  lost"],
     }
-    assert json.loads(command.as_json(DIAGNOSIS, "none"))["lastLines"] == {"missing": "none"}
+    assert command.document(DIAGNOSIS, "none")["lastLines"] == {"missing": "none"}
 
 
 def kept(api: Api) -> Kept | str:

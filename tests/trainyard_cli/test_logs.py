@@ -652,3 +652,5 @@ def test_kept_lines_of_which_a_place_is_no_place_are_not_a_rank() -> None:
     kept_lines = Kept("js", 1, pods={"node-x": Lines("p"), "node-1": Lines("p"), "node-2": Lines("p")})
     assert command._missing(kept_lines, set(), Wanted(rank="1")) == {"node-1": Lines("p")}
     assert command._missing(kept_lines, {"node-1"}, Wanted()).keys() == {"node-x", "node-2"}
+    written = Kept("js", 1, pods={"node-x": Lines("p"), f"node-{'9' * 5000}": Lines("p")})
+    assert command._missing(written, set(), Wanted(rank="0")) == {}

@@ -6,8 +6,6 @@ Called by `main`, which adds `command` to the application. Prints;
 
 from __future__ import annotations
 
-import asyncio
-import json
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -21,13 +19,13 @@ from trainyard_api.errors import UserError
 from trainyard_api.printable import clean
 from trainyard_assist import adopt
 from trainyard_assist.adopt.model import NAMESPACE, Level
-from trainyard_kube.client import ApiError
+from trainyard_kube.client import ApiError, Client
 from trainyard_kube.credentials import CredentialsError
 
 from ..cluster import connection
 from ..cluster.adopt import carry_out, observe
 from ..options import Context, Kubeconfig, Printed, same_place
-from ..output import FINE, REFUSED, Output
+from ..output import FINE, REFUSED, Output, write_json
 
 API_VERSION: Final = "adopt.trainyard.dev/v1alpha1"
 _MARKS: Final = {Level.FINE: "ok", Level.NOTE: "--", Level.STOP: "!!"}
@@ -61,41 +59,43 @@ def run(
     namespaces = [word for option, value, default in given if value != default for word in (option, value)]
     itself = shlex.join(["trainyard", "adopt", *same_place(None, kubeconfig, context), *namespaces])
 
-    async def carried_out() -> adopt.Plan:
-        async with connection.client(connection.load(kubeconfig, context), "adopt") as client:
-            runtimes = sorted(path.stem for path in places.site_or_shipped().catalog)
-            observed = await observe(
-                client,
-                runtimes,
-                trainer_namespace=trainer_namespace,
-                operator_namespace=operator_namespace,
-            )
-            plan = (adopt.give_back if back else adopt.adopt)(observed, itself)
-            if output is Output.TEXT:
-                out.write(_lines(_found(plan)))
-            for step in plan.steps if yes and not plan.refused else ():
-                print(f"{step} ...", file=err)
-                note = await carry_out(client, step)
-                if note is None:
-                    done.append(step)
-                else:
-                    print(clean(_checked(note)), file=err)
-                    plan = replace(plan, checks=(*plan.checks, note))
-            return plan
+    async def carried_out(client: Client) -> adopt.Plan:
+        runtimes = sorted(path.stem for path in places.site_or_shipped().catalog)
+        observed = await observe(
+            client,
+            runtimes,
+            trainer_namespace=trainer_namespace,
+            operator_namespace=operator_namespace,
+        )
+        plan = (adopt.give_back if back else adopt.adopt)(observed, itself)
+        if output is Output.TEXT:
+            out.write(_lines(_found(plan)))
+        for step in plan.steps if yes and not plan.refused else ():
+            print(f"{step} ...", file=err)
+            note = await carry_out(client, step)
+            if note is None:
+                done.append(step)
+            else:
+                print(clean(_checked(note)), file=err)
+                plan = replace(plan, checks=(*plan.checks, note))
+        return plan
 
     try:
-        plan = asyncio.run(carried_out())
+        plan = connection.ask(connection.load(kubeconfig, context), "adopt", carried_out)
     except (CredentialsError, ApiError, TimeoutError) as error:
         why = "a Deployment takes too long; see its pods" if isinstance(error, TimeoutError) else str(error)
         again = "; the steps so far are done, and the same command continues from there" if yes else ""
         raise UserError(clean(f"{why}{again}")) from error
-    out.write(as_json(plan, done) if output is Output.JSON else _lines(_outcome(plan, done, itself)))
+    if output is Output.JSON:
+        write_json(document(plan, done), out)
+    else:
+        out.write(_lines(_outcome(plan, done, itself)))
     return REFUSED if plan.refused else FINE
 
 
-def as_json(plan: adopt.Plan, done: Sequence[adopt.Step]) -> str:
-    """The plan as JSON, in the format that docs/adopt.md describes."""
-    value: dict[str, Any] = {
+def document(plan: adopt.Plan, done: Sequence[adopt.Step]) -> dict[str, Any]:
+    """The plan as JSON values, in the format that docs/adopt.md describes."""
+    return {
         "apiVersion": API_VERSION,
         "kind": "Takeover",
         "back": plan.back,
@@ -107,7 +107,6 @@ def as_json(plan: adopt.Plan, done: Sequence[adopt.Step]) -> str:
         ],
         "next": list(plan.next_steps),
     }
-    return json.dumps(value, indent=2) + "\n"
 
 
 def _found(plan: adopt.Plan) -> Iterator[str]:

@@ -8,13 +8,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Annotated, Any, Final, TextIO, TypeVar
+from typing import Annotated, Any, Final, TextIO
 
 import typer
 
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
-from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_assist.stops import Answer, Outcome, Seen
 from trainyard_kube.client import ApiError, Client, UnauthorizedError
@@ -22,6 +21,7 @@ from trainyard_kube.credentials import Credentials
 
 from ..cluster import connection, job_names, stops
 from ..output import CANNOT_ASK, FINE, REFUSED, Output, write_json
+from .questions import query, require_names
 
 Jobs = Annotated[
     list[str],
@@ -32,8 +32,6 @@ Namespace = Annotated[
     typer.Option("--namespace", "-n", help="Namespace of the TrainJobs; by default that of the context."),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
-
-T = TypeVar("T")
 
 _CODES: Final = {Outcome.REFUSED: REFUSED, Outcome.FAILED: CANNOT_ASK}
 
@@ -51,9 +49,7 @@ def confirmed(question: str) -> bool:
 
 def checked(jobs: Sequence[str], namespace: str | None) -> list[str]:
     """The names, each once. Raises `UserError` for an invalid name."""
-    for name in (*jobs, *([] if namespace is None else [namespace])):
-        if not is_name(name):
-            raise UserError(f"{name!r} is not a valid name of an object")
+    require_names(*jobs, namespace)
     return list(dict.fromkeys(jobs))
 
 
@@ -125,14 +121,6 @@ def look(
     """Each TrainJob, or why it could not be seen. Raises `UserError` if nobody answers."""
     within = namespace or credentials.namespace
     return query(credentials, verb, lambda client: stops.look_at_all(client, within, jobs))
-
-
-def query(credentials: Credentials, verb: str, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-    """The answer of the cluster. Raises `UserError`, which names the kubeconfig, if there is none."""
-    try:
-        return connection.ask(credentials, verb, question)
-    except ApiError as error:
-        raise UserError(clean(f"{credentials.source}: {error}")) from error
 
 
 def act(

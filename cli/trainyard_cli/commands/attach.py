@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Final, TextIO
@@ -18,21 +19,21 @@ import typer
 
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
-from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_assist import jobs
 from trainyard_assist.attach import exit_code
 from trainyard_assist.explain.read import uid
-from trainyard_kube.client import ApiError, Client
+from trainyard_kube.client import Client
 from trainyard_kube.credentials import Credentials
 
-from ..cluster import connection, job_names
+from ..cluster import connection
 from ..cluster.attach import States, end
 from ..cluster.logs import MOST, OTHERS, Logs, ManyPodsError, Wanted
-from ..options import Context, Kubeconfig, same_place
+from ..options import Context, Grep, JobNamespace, Kubeconfig, OnlyRank, same_place
 from ..output import REFUSED
 from ..printer import Printer
 from .logs import print_rest, seconds, show
+from .questions import Job, errors_named, require_names
 
 LEFT: Final = 130
 """The exit code after Ctrl-C, as in shells: the job continues, so it has no exit code yet."""
@@ -69,9 +70,7 @@ def run(
     Raises:
         UserError: There is no such TrainJob or rank, or the cluster could not be queried.
     """
-    for name in (job, namespace):
-        if name is not None and not is_name(name):
-            raise UserError(f"{name!r} is not a valid name of an object")
+    require_names(job, namespace)
     wanted = Wanted(rank=rank, since=seconds(since))
     try:
         credentials = connection.load_or_sandbox(kubeconfig, context)
@@ -87,7 +86,7 @@ def attach(
     job: str,
     wanted: Wanted | None = None,
     *,
-    again: list[str] | None = None,
+    again: Sequence[str] = (),
     grep: str = "",
     out: TextIO | None = None,
     err: TextIO | None = None,
@@ -112,20 +111,20 @@ def attach(
     say = Voice(err)
     states = States(say)
     printer = Printer(out, grep, marked=wanted.rank is None)
+    following = follow(credentials, within, job, wanted, states=states, printer=printer, say=say)
     try:
-        return asyncio.run(follow(credentials, within, job, wanted, states=states, printer=printer, say=say))
+        with errors_named(credentials):
+            return asyncio.run(following)
     except KeyboardInterrupt:
-        say(_left(within, job, states.row, again or []))
+        say(_left(within, job, states.row, again))
         return LEFT
     except BrokenPipeError:  # nobody reads the lines any more
         with suppress(BrokenPipeError):
-            say(_left(within, job, states.row, again or []))
+            say(_left(within, job, states.row, again))
         raise
     except ManyPodsError as error:
-        way_out = _left(within, job, states.row, ["--rank", "0", *(again or [])])
+        way_out = _left(within, job, states.row, ["--rank", "0", *again])
         raise UserError(f"{error}\n{clean(way_out)}") from error
-    except ApiError as error:
-        raise UserError(clean(f"{credentials.source}: {error}")) from error
 
 
 class Voice:
@@ -139,7 +138,7 @@ class Voice:
         print(clean(sentence), file=self.err, flush=True)
 
 
-def _left(namespace: str, job: str, row: jobs.Row | None, again: list[str]) -> str:
+def _left(namespace: str, job: str, row: jobs.Row | None, again: Sequence[str]) -> str:
     """The message for a user who leaves."""
     stands = "is as it was" if row is None else f"is {row.state}{'' if row.is_over else ', and continues'}"
     words = shlex.join(["trainyard", "attach", job, *again])
@@ -211,24 +210,15 @@ async def _end(
 
 
 def command(
-    job: Annotated[
-        str,
-        typer.Argument(help="Name of the TrainJob.", metavar="JOB", autocompletion=job_names.completed),
-    ],
+    job: Job,
     *,
-    rank: Annotated[
-        str | None,
-        typer.Option(help="Only this rank: its number, or its name such as launcher-0.", metavar="N"),
-    ] = None,
-    grep: Annotated[str, typer.Option(help="Only lines with this text.", metavar="TEXT")] = "",
+    rank: OnlyRank = None,
+    grep: Grep = "",
     since: Annotated[
         str | None,
         typer.Option(help="Earlier lines only of the last period, such as 5m.", metavar="10m"),
     ] = None,
-    namespace: Annotated[
-        str | None,
-        typer.Option("--namespace", "-n", help="Namespace of the TrainJob; by default that of the context."),
-    ] = None,
+    namespace: JobNamespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:

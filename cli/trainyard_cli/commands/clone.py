@@ -10,9 +10,10 @@ from typing import Annotated
 import typer
 
 from ..cluster import job_names
-from ..options import Context, Kubeconfig
+from ..options import Context, Kubeconfig, Namespace
 from ..output import Form
 from . import run
+from .questions import Job
 
 Words = Annotated[
     list[str] | None,
@@ -53,10 +54,7 @@ OfWorkspace = Annotated[
 
 
 def command(
-    job: Annotated[
-        str,
-        typer.Argument(help="Name of the TrainJob.", metavar="JOB", autocompletion=job_names.completed),
-    ],
+    job: Job,
     words: Words = None,
     *,
     runtime: OfRuntime = None,
@@ -77,7 +75,7 @@ def command(
     yes: run.Yes = False,
     dry_run: run.DryRun = False,
     detach: run.Detach = False,
-    namespace: run.Namespace = None,
+    namespace: Namespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     output: run.OfForm = Form.TEXT,

@@ -24,8 +24,9 @@ from trainyard_kube.client import ApiError, Client
 
 from ..cluster import connection, copies, job_names, ranks
 from ..files.copies import Tally, entries, size
-from ..options import Context, Kubeconfig, Printed, Rank
+from ..options import Context, JobNamespace, Kubeconfig, Printed, Rank
 from ..output import FINE, REFUSED, Output, write_json
+from .questions import require_names
 
 API_VERSION: Final = "copies.trainyard.dev/v1alpha1"
 MOST: Final = "100Gi"
@@ -85,8 +86,7 @@ def run(
     job = places[0].job or places[1].job
     if bool(places[0].job) == bool(places[1].job):
         raise UserError("name one path on this machine and one of a TrainJob: JOB:PATH")
-    if namespace is not None and not is_name(namespace):
-        raise UserError(f"{namespace!r} is not a valid name of an object")
+    require_names(namespace)
     try:
         most_bytes = quantity.parse(max_size).ceil()
     except ValueError as error:
@@ -253,10 +253,7 @@ def command(
     max_size: Annotated[
         str, typer.Option(help="Maximum size of all files together.", metavar="QUANTITY")
     ] = MOST,
-    namespace: Annotated[
-        str | None,
-        typer.Option("--namespace", "-n", help="Namespace of the TrainJob; by default that of the context."),
-    ] = None,
+    namespace: JobNamespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     output: Printed = Output.TEXT,

@@ -26,7 +26,7 @@ from trainyard_kube.credentials import Credentials, CredentialsError
 from ..cluster import connection, moves
 from ..cluster.workloads import Seen, look
 from ..files import basis, rendering, stackfile
-from ..options import Context, Kubeconfig, same_place
+from ..options import Context, Kubeconfig, StackName, same_place
 from ..output import FINE, REFUSED
 from .rollout_output import Lasting, raise_if_lost
 from .rollout_progress import Progress
@@ -125,7 +125,7 @@ def _look(credentials: Credentials) -> Seen:
 
 
 def command(
-    stack: Annotated[str, typer.Option(help="The stack.", metavar="NAME")],
+    stack: StackName,
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be deleted.")] = False,

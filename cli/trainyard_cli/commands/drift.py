@@ -6,7 +6,6 @@ queries the cluster (`drift_judge`) and prints.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 import time
@@ -27,8 +26,7 @@ from trainyard_delivery.drift.comparison import Row
 from trainyard_delivery.drift.differences import ABSENT
 from trainyard_delivery.drift.verdicts import Ref, State, Verdict, exit_code, kept
 from trainyard_delivery.pulumi_state import Identity
-from trainyard_kube.client import ApiError
-from trainyard_kube.credentials import Credentials
+from trainyard_kube.client import Client
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.drift import Drift
 
@@ -36,8 +34,9 @@ from ..cluster import connection, drift_unmanaged, moves
 from ..cluster.drift_judge import judge, put_right
 from ..cluster.drift_unmanaged import Beside
 from ..files import rendering, stackfile, whole
-from ..options import Context, Keep, Kubeconfig, Printed
+from ..options import Context, Keep, Kubeconfig, Printed, StackOfCluster
 from ..output import Output, write_json
+from .questions import query
 
 API_VERSION: Final = "drift.trainyard.dev/v1alpha1"
 _LEGEND: Final = (
@@ -104,12 +103,11 @@ def run(
     manifests = expected.objects(exported)
     staying = _named(keep, manifests)
     print(f"Comparing {len(manifests)} objects with the cluster ...", file=err)
-    try:
-        verdicts, beside = asyncio.run(
-            _judged(credentials, manifests, settings.drift, staying, tell if repair else None)
-        )
-    except ApiError as error:
-        raise UserError(clean(f"{credentials.source}: {error}")) from error
+    verdicts, beside = query(
+        credentials,
+        "drift",
+        lambda client: _judged(client, manifests, settings.drift, staying, tell if repair else None),
+    )
     value = document(stack, verdicts, beside)
     if metrics is not None:
         _write(metrics, as_metrics(value, now()))
@@ -315,28 +313,27 @@ def _named(keep: Sequence[str], manifests: Sequence[Json]) -> frozenset[str]:
 
 
 async def _judged(
-    credentials: Credentials,
+    client: Client,
     manifests: Sequence[Json],
     settings: Drift,
     keep: frozenset[str],
     tell: Callable[[Sequence[Verdict], Beside], None] | None,
 ) -> tuple[list[Verdict], Beside]:
     """The verdicts, and foreign objects in the cluster; repairs after `tell`, and only with it."""
-    async with connection.client(credentials, "drift") as client:
-        await client.get("/version")  # an unreachable cluster is reported once, not for each object
-        verdicts = [
-            kept(verdict) if verdict.ref.key in keep else verdict
-            for verdict in await judge(client, manifests, writers.table())
-        ]
-        beside = await drift_unmanaged.look(client, manifests, settings)
-        if tell is not None:
-            tell(verdicts, beside)
-            verdicts = [verdict async for verdict in put_right(client, manifests, verdicts, writers.table())]
-        return verdicts, beside
+    await client.get("/version")  # an unreachable cluster is reported once, not for each object
+    verdicts = [
+        kept(verdict) if verdict.ref.key in keep else verdict
+        for verdict in await judge(client, manifests, writers.table())
+    ]
+    beside = await drift_unmanaged.look(client, manifests, settings)
+    if tell is not None:
+        tell(verdicts, beside)
+        verdicts = [verdict async for verdict in put_right(client, manifests, verdicts, writers.table())]
+    return verdicts, beside
 
 
 def command(
-    stack: Annotated[str, typer.Option(help="The stack that the cluster belongs to.", metavar="NAME")],
+    stack: StackOfCluster,
     *,
     repair: Annotated[
         bool, typer.Option("--repair", help="Make the cluster match git. Without --repair, nothing changes.")

@@ -7,8 +7,6 @@ Called by `main`, which adds `command` to the application. Writes and prints;
 
 from __future__ import annotations
 
-import asyncio
-import json
 import sys
 from collections.abc import Mapping
 from contextlib import aclosing
@@ -20,21 +18,19 @@ from typing import Annotated, Final, TextIO
 import typer
 
 from trainyard_api import names
-from trainyard_api.errors import UserError
-from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_assist import dump
 from trainyard_assist.explain import explain
-from trainyard_kube.client import ApiError
-from trainyard_kube.credentials import Credentials
+from trainyard_kube.client import Client
 
-from ..cluster import connection, job_names, last_lines
+from ..cluster import connection, last_lines
 from ..cluster.dump import Reading
 from ..files import archive
 from ..files.archive import Archive
-from ..options import Context, Kubeconfig
+from ..options import Context, JobNamespace, Kubeconfig, OperatorNamespace
 from ..output import FINE, REFUSED
-from .explain import as_json, as_text
+from .explain import as_text, document
+from .questions import Job, query, require_names
 
 LOG: Final = 1
 """MiB of each log."""
@@ -77,9 +73,7 @@ def run(
         UserError: There is no such TrainJob, the cluster could not be queried, or the file not be written.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    for name in (job, namespace, operator_namespace):
-        if name is not None and not is_name(name):
-            raise UserError(f"{name!r} is not a valid name of an object")
+    require_names(job, namespace, operator_namespace)
     credentials = connection.load_or_sandbox(kubeconfig, context)
     within = namespace or credentials.namespace
     created = datetime.now(UTC)
@@ -88,12 +82,10 @@ def run(
     try:
         with archive.written(path, stem, force=force) as target:
             reading = _Dump(target, within, job, operator_namespace, created)
-            unread = asyncio.run(reading.write(credentials, log * 2**20))
+            unread = query(credentials, "dump", lambda client: reading.write(client, log * 2**20))
     except KeyboardInterrupt:
         print("Interrupted: nothing is written.", file=err)
         return REFUSED
-    except ApiError as error:
-        raise UserError(clean(f"{credentials.source}: {error}")) from error
     _tell(path, target.files, unread, out, err)
     return FINE
 
@@ -110,21 +102,20 @@ class _Dump:
         self._operator_namespace = operator_namespace
         self._created = created
 
-    async def write(self, credentials: Credentials, log: int) -> Mapping[str, str]:
+    async def write(self, client: Client, log: int) -> Mapping[str, str]:
         """All of it; returns what could not be read, and why."""
-        async with connection.client(credentials, "dump") as client:
-            reading = Reading(client, self._namespace, self._job, self._operator_namespace)
-            seen = await reading.seen()
-            kept = await last_lines.kept(client, seen.observation.trainjob)
-            diagnosis = explain(seen.observation)
-            self._target.add(*dump.text("explain.txt", as_text(diagnosis, kept)))
-            self._target.add(*dump.document("explain.json", json.loads(as_json(diagnosis, kept))))
-            for file in dump.objects(seen):
-                self._target.add(*file)
-            if log:
-                async with aclosing(reading.logs(seen.observation.pods, log)) as logs:
-                    async for source, lines in logs:
-                        self._target.add(*dump.text(source.path, lines))
+        reading = Reading(client, self._namespace, self._job, self._operator_namespace)
+        seen = await reading.seen()
+        kept = await last_lines.kept(client, seen.observation.trainjob)
+        diagnosis = explain(seen.observation)
+        self._target.add(*dump.text("explain.txt", as_text(diagnosis, kept)))
+        self._target.add(*dump.document("explain.json", document(diagnosis, kept)))
+        for file in dump.objects(seen):
+            self._target.add(*file)
+        if log:
+            async with aclosing(reading.logs(seen.observation.pods, log)) as logs:
+                async for source, lines in logs:
+                    self._target.add(*dump.text(source.path, lines))
         who = f"{self._namespace}/{self._job}"
         for about in (dump.contents, dump.about):
             self._target.add(*about(seen, who, self._created, dict(self._target.files), reading.unread))
@@ -146,10 +137,7 @@ def _tell(path: Path, files: Mapping[str, int], unread: Mapping[str, str], out: 
 
 
 def command(
-    job: Annotated[
-        str,
-        typer.Argument(help="Name of the TrainJob.", metavar="JOB", autocompletion=job_names.completed),
-    ],
+    job: Job,
     *,
     file: Annotated[
         Path | None,
@@ -159,15 +147,10 @@ def command(
     log: Annotated[
         int, typer.Option("--log", help="MiB from the end of each log; 0: no logs.", min=0, max=_MOST)
     ] = LOG,
-    namespace: Annotated[
-        str | None,
-        typer.Option("--namespace", "-n", help="Namespace of the TrainJob; by default that of the context."),
-    ] = None,
+    namespace: JobNamespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
-    operator_namespace: Annotated[
-        str, typer.Option(help="Namespace of the operator and its Lease.")
-    ] = names.SYSTEM_NAMESPACE,
+    operator_namespace: OperatorNamespace = names.SYSTEM_NAMESPACE,
 ) -> None:
     """Collect the state of a TrainJob for support.
 

@@ -18,15 +18,15 @@ from typing import Annotated, Final
 import typer
 
 from trainyard_api.errors import UserError
-from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_assist.run import interactive
 from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials
 
-from ..cluster import connection, job_names, ranks, terminal
+from ..cluster import connection, ranks, terminal
 from ..cluster.remote_command import AbsentProgramError, Streams, execute
-from ..options import Context, Kubeconfig, Rank
+from ..options import Context, JobNamespace, Kubeconfig, Rank
+from .questions import Job, errors_named, require_names
 
 _REFUSED: Final = range(400, 500)
 """HTTP status of a request of which nothing was started."""
@@ -64,9 +64,7 @@ def run(
     Raises:
         UserError: The command could not be run, or its end is not known.
     """
-    for name in (job, namespace):
-        if name is not None and not is_name(name):
-            raise UserError(f"{name!r} is not a valid name of an object")
+    require_names(job, namespace)
     credentials = credentials or connection.load(kubeconfig, context)
     is_terminal = os.isatty(descriptors[0]) and os.isatty(descriptors[1])
     try:
@@ -108,10 +106,8 @@ async def _execute(
         sizes=terminal.sizes(stdout) if is_terminal else None,
     )
     async with connection.client(credentials, "exec") as client:
-        try:
+        with errors_named(credentials):  # nothing is started yet
             target = await ranks.running(client, namespace or credentials.namespace, job, rank)
-        except ApiError as error:  # nothing is started yet
-            raise UserError(clean(f"{credentials.source}: {error}")) from error
         try:
             # An image that a folder was unpacked in has sh; another one may have no shell at all.
             is_inside = target.has_folder or not arguments
@@ -133,20 +129,14 @@ async def _execute(
 
 
 def command(
-    job: Annotated[
-        str,
-        typer.Argument(help="Name of the TrainJob.", metavar="JOB", autocompletion=job_names.completed),
-    ],
+    job: Job,
     arguments: Annotated[
         list[str] | None,
         typer.Argument(help="The command, after --; by default a shell.", metavar="[-- COMMAND...]"),
     ] = None,
     *,
     rank: Rank = None,
-    namespace: Annotated[
-        str | None,
-        typer.Option("--namespace", "-n", help="Namespace of the TrainJob; by default that of the context."),
-    ] = None,
+    namespace: JobNamespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:

@@ -6,8 +6,6 @@ reads the cluster, and `trainyard_assist.explain` decides what follows from it.
 
 from __future__ import annotations
 
-import asyncio
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -16,19 +14,16 @@ from typing import Annotated, Any, Final, TextIO
 import typer
 
 from trainyard_api import names
-from trainyard_api.errors import UserError
-from trainyard_api.object_names import is_name
-from trainyard_api.printable import clean
 from trainyard_assist.explain import Diagnosis, State, explain
-from trainyard_kube.client import ApiError, NotFoundError
-from trainyard_kube.credentials import Credentials
+from trainyard_kube.client import Client, NotFoundError
 from trainyard_operator.core.decide.last_lines import Kept
 
 from ..cluster import connection, job_names, last_lines
 from ..cluster.observe import observe
-from ..options import Context, Kubeconfig, Printed
-from ..output import FINE, REFUSED, Output
+from ..options import Context, JobNamespace, Kubeconfig, OperatorNamespace, Printed
+from ..output import FINE, REFUSED, Output, write_json
 from . import explain_logs
+from .questions import Job, query, require_names
 
 API_VERSION: Final = "explain.trainyard.dev/v1alpha1"
 _MARKS: Final = {"fine": "ok", "held": "!!", "unseen": "??", "absent": "--"}
@@ -54,29 +49,28 @@ def run(
         UserError: The cluster could not be queried, or has no such TrainJob.
     """
     out = out or sys.stdout
-    for name in (job, namespace):
-        if name is not None and not is_name(name):
-            raise UserError(f"{name!r} is not a valid name of an object")
+    require_names(job, namespace)
     credentials = connection.load_or_sandbox(kubeconfig, context)
     where = namespace or credentials.namespace
-    try:
-        diagnosis, kept = asyncio.run(_diagnose(credentials, where, job, operator_namespace, logs=logs))
-    except ApiError as error:
-        raise UserError(clean(f"{credentials.source}: {error}")) from error
-    out.write(as_json(diagnosis, kept) if output is Output.JSON else as_text(diagnosis, kept))
+    diagnosis, kept = query(
+        credentials, "explain", lambda client: _diagnose(client, where, job, operator_namespace, logs=logs)
+    )
+    if output is Output.JSON:
+        write_json(document(diagnosis, kept), out)
+    else:
+        out.write(as_text(diagnosis, kept))
     return FINE if diagnosis.state in (State.COMPLETE, State.RUNNING, State.STARTING) else REFUSED
 
 
 async def _diagnose(
-    credentials: Credentials, namespace: str, job: str, operator_namespace: str, *, logs: bool
+    client: Client, namespace: str, job: str, operator_namespace: str, *, logs: bool
 ) -> tuple[Diagnosis, Kept | str | None]:
-    async with connection.client(credentials, "explain") as client:
-        try:
-            observation = await observe(client, namespace, job, operator_namespace)
-        except NotFoundError as error:
-            raise await job_names.not_found(client, namespace, job, error) from error
-        lines = await last_lines.kept(client, observation.trainjob) if logs else None
-        return explain(observation), lines
+    try:
+        observation = await observe(client, namespace, job, operator_namespace)
+    except NotFoundError as error:
+        raise await job_names.not_found(client, namespace, job, error) from error
+    lines = await last_lines.kept(client, observation.trainjob) if logs else None
+    return explain(observation), lines
 
 
 def as_text(diagnosis: Diagnosis, kept: Kept | str | None = None) -> str:
@@ -103,14 +97,8 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
         yield from (f"Could not see the {unseen.what}: {unseen.why}" for unseen in diagnosis.unseen)
 
 
-def as_json(diagnosis: Diagnosis, kept: Kept | str | None = None) -> str:
-    """The diagnosis as JSON, in the format that docs/explain.md describes."""
-    logs = {} if kept is None else {"lastLines": explain_logs.document(kept)}
-    return json.dumps({**document(diagnosis), **logs}, indent=2) + "\n"
-
-
-def document(diagnosis: Diagnosis) -> dict[str, Any]:
-    """The diagnosis as JSON values."""
+def document(diagnosis: Diagnosis, kept: Kept | str | None = None) -> dict[str, Any]:
+    """The diagnosis as JSON values, in the format that docs/explain.md describes; `kept` as in `as_text`."""
     finding = diagnosis.finding
     return {
         "apiVersion": API_VERSION,
@@ -130,24 +118,17 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         },
         "walk": [asdict(stage) for stage in diagnosis.walk],
         "unseen": [asdict(unseen) for unseen in diagnosis.unseen],
+        **({} if kept is None else {"lastLines": explain_logs.document(kept)}),
     }
 
 
 def command(
-    job: Annotated[
-        str,
-        typer.Argument(help="Name of the TrainJob.", metavar="JOB", autocompletion=job_names.completed),
-    ],
+    job: Job,
     *,
-    namespace: Annotated[
-        str | None,
-        typer.Option("--namespace", "-n", help="Namespace of the TrainJob; by default that of the context."),
-    ] = None,
+    namespace: JobNamespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
-    operator_namespace: Annotated[
-        str, typer.Option(help="Namespace of the operator and its Lease.")
-    ] = names.SYSTEM_NAMESPACE,
+    operator_namespace: OperatorNamespace = names.SYSTEM_NAMESPACE,
     output: Printed = Output.TEXT,
     logs: Annotated[
         bool,

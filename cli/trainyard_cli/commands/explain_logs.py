@@ -24,7 +24,7 @@ def lines(kept: Kept | str) -> Iterator[str]:
         return
     for place in _places(kept):
         node = kept.pods[place]
-        job, index = _split(place)
+        job, index = split(place)
         first = ", which failed first" if place == kept.first else ""
         runs = "" if node.ended or node.missing else ", which still ran then"
         which = f"{clean(job)} {index} in attempt {kept.attempt}, pod {clean(node.pod)}"
@@ -47,7 +47,7 @@ def document(kept: Kept | str) -> dict[str, Any]:
 
 def _node(place: str, kept: Kept) -> dict[str, Any]:
     node = kept.pods[place]
-    job, index = _split(place)
+    job, index = split(place)
     return {
         "job": clean(job),
         "index": index,
@@ -61,10 +61,11 @@ def _node(place: str, kept: Kept) -> dict[str, Any]:
 
 
 def _places(kept: Kept) -> list[str]:
-    return sorted(kept.pods, key=lambda place: (place == kept.first, *_split(place)))
+    return sorted(kept.pods, key=lambda place: (place == kept.first, *split(place)))
 
 
-def _split(place: str) -> tuple[str, int]:
+def split(place: str) -> tuple[str, int]:
+    """The ReplicatedJob and the index of a place; 0 where somebody has written no number."""
     job, _, index = place.rpartition("-")
     return job, int(index) if index.isdecimal() and len(index) <= _DIGITS else 0
 

@@ -6,24 +6,22 @@ cluster, and prints; `trainyard_delivery.impact` decides what follows from it.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Final, TextIO
+from typing import Any, Final, NamedTuple, TextIO
 
 import typer
 
 from trainyard_api import places
-from trainyard_api.errors import UserError
 from trainyard_api.places import Site
 from trainyard_api.printable import clean
 from trainyard_delivery import consequences, shown, stack_names
 from trainyard_delivery import impact as core
-from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials
 from trainyard_platform.catalog import stack_runtimes
 from trainyard_platform.errors import PlatformError
@@ -33,8 +31,9 @@ from ..cluster import connection
 from ..cluster.workloads import Seen, look
 from ..files import stackfile
 from ..files.git import GitError, at_revision, changes_of_site, left
-from ..options import Context, Kubeconfig, Printed
+from ..options import Context, Kubeconfig, Printed, Since, StackOfCluster
 from ..output import FINE, Output, write_json
+from .questions import query
 
 API_VERSION: Final = "impact.trainyard.dev/v1alpha1"
 _UNJUDGED: Final = stack_names.EVERY_STACK_DEPENDS_ON - {"runtimes"}
@@ -59,15 +58,14 @@ def run(
         UserError: Git, a file or the cluster could not be read.
     """
     out = out or sys.stdout
-    before, after = asked(stack, since)
-    changes, also = core.changes(before.objects, after.objects), unjudged(since)
+    with earlier(since) as then:
+        before, after = asked(stack, then)
+    changes, also = core.changes(before.objects, after.objects), unjudged(changes_of_site(since))
     seen = Seen()
     if changes:
         credentials = _credentials(stack, before, after, kubeconfig, context)
-        try:
-            seen = asyncio.run(_look(credentials, changes))
-        except ApiError as error:
-            raise UserError(clean(f"{credentials.source}: {error}")) from error
+        pools = any(change.ref.kind == core.NODE_POOL for change in changes)
+        seen = query(credentials, "impact", lambda client: look(client, pools=pools))
     advice = new_advice(before.settings, after.settings)
     value = document(stack, since, changes, seen, also, after=after.objects, advice=advice)
     if output is Output.JSON:
@@ -90,23 +88,48 @@ class WasInvalidError(PlatformError):
     """The stack's files were invalid where this branch left, and are valid now."""
 
 
-def asked(stack: str, since: str) -> tuple[Asked, Asked]:
-    """The stack's objects where this branch left `since`, and now.
+class Earlier(NamedTuple):
+    """The stacks and runtimes of a site as a revision has them, in a temporary folder."""
 
-    Raises `GitError` if git cannot say or there is no such stack,
-    `PlatformError` if a file is wrong, and `WasInvalidError` if it only was.
+    site: Site
+    folder: str
+    revision: str
+
+
+@contextmanager
+def earlier(since: str) -> Iterator[Earlier]:
+    """The current site where this branch left `since`. Raises `GitError` if git cannot say."""
+    here, revision = places.site(), left(since)
+    with TemporaryDirectory() as folder:
+        runtimes, _ = at_revision(revision, [here.runtimes, here.stacks], Path(folder))
+        yield Earlier(Site(runtimes.parent), folder, revision)
+
+
+def asked(stack: str, then: Earlier) -> tuple[Asked, Asked]:
+    """The stack's objects then, and now.
+
+    Raises `GitError` if there is no such stack, `PlatformError` if a file is wrong,
+    and `WasInvalidError` if it only was.
     """
     here = places.site()
     after = _asked(here, stack, here.beneath)
-    before = _then(here, left(since), stack)
+    try:
+        before = _asked(then.site, stack, here.beneath)
+    except PlatformError as error:
+        # git's own notation for a file of a revision.
+        problems = str(error).replace(f"{then.folder}/", f"{then.revision[:12]}:")
+        raise WasInvalidError(
+            f"{problems}\nThis was so where this branch left, and is valid now. An invalid file cannot "
+            f"be compared with: see the preview of {stack}"
+        ) from error
     if before.settings is None and after.settings is None:
         raise GitError(f"stacks/Pulumi.{stack}.yaml: there is no such stack, nor was there one")
     return before, after
 
 
-def unjudged(since: str) -> list[str]:
-    """Folders outside runtimes and stacks that have changed and affect all stacks; raises as `asked`."""
-    return sorted({path.split("/")[0] for path in changes_of_site(since)} & _UNJUDGED)
+def unjudged(changed: Iterable[str]) -> list[str]:
+    """Folders outside runtimes and stacks that have changed files and affect all stacks."""
+    return sorted({path.split("/")[0] for path in changed} & _UNJUDGED)
 
 
 def new_advice(before: StackSettings | None, after: StackSettings | None) -> list[str]:
@@ -184,7 +207,7 @@ def _lines(value: Mapping[str, Any]) -> Iterator[str]:
 def details(change: Mapping[str, Any]) -> Iterator[str]:
     """A line for each field, each consequence and each TrainJob of one of a document's changes."""
     for difference in change["fields"]:
-        before, after = shown.apart(_text(difference["before"]), _text(difference["after"]), _LONGEST)
+        before, after = shown.apart(text_of(difference["before"]), text_of(difference["after"]), _LONGEST)
         yield f"  {difference['path']}: {before} -> {after}"
     yield from (f"  {sentence}" for sentence in change["means"])
     for job in change["trainJobs"]:
@@ -196,23 +219,9 @@ def _many(number: int, noun: str) -> str:
     return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
+    """A value of a field in words."""
     return "nothing" if value is None else value if isinstance(value, str) else json.dumps(value)
-
-
-def _then(here: Site, revision: str, stack: str) -> Asked:
-    with TemporaryDirectory() as folder:
-        file = here.stacks / f"Pulumi.{stack}.yaml"
-        runtimes, _ = at_revision(revision, [here.runtimes, file], Path(folder))
-        try:
-            return _asked(Site(runtimes.parent), stack, here.beneath)
-        except PlatformError as error:
-            # git's own notation for a file of a revision.
-            problems = str(error).replace(f"{folder}/", f"{revision[:12]}:")
-            raise WasInvalidError(
-                f"{problems}\nThis was so where this branch left, and is valid now. An invalid file cannot "
-                f"be compared with: see the preview of {stack}"
-            ) from error
 
 
 def _asked(site: Site, stack: str, beneath: Path | None) -> Asked:
@@ -233,14 +242,9 @@ def _credentials(
     return connection.of_stack(settings.cluster, kubeconfig, context)
 
 
-async def _look(credentials: Credentials, changes: tuple[core.Change, ...]) -> Seen:
-    async with connection.client(credentials, "impact") as client:
-        return await look(client, pools=any(change.ref.kind == core.NODE_POOL for change in changes))
-
-
 def command(
-    stack: Annotated[str, typer.Option(help="The stack that the cluster belongs to.", metavar="NAME")],
-    since: Annotated[str, typer.Option(help="What has changed since this branch left REF.", metavar="REF")],
+    stack: StackOfCluster,
+    since: Since,
     *,
     kubeconfig: Kubeconfig = None,
     context: Context = None,

@@ -47,26 +47,25 @@ def run(
     out, err = out or sys.stdout, err or sys.stderr
     installed = distribution("trainyard")
     held = new_site.files(pin.written(installed.version, installed.read_text("direct_url.json")))
-    if fork is not None:
+    if fork is None:
+        own = _stack(stack or "", source or "")
+        remarks = [
+            f"Change stacks/Pulumi.{stack}.yaml to fit your cluster. Then, in {folder}: git init, "
+            f"make verify, and make preview STACK={stack}"
+        ]
+    else:
         clone = places.site(fork)
         if not clone.is_clone:
             raise UserError(f"--from-fork {fork}: is no clone of Trainyard")
-        own = new_site.of_fork(clone)
-        new_site.write(folder, {**held, **own})
-        print(folder, file=out)
-        for name in own:
-            print(f"Taken over: {name}", file=err)
-        for name in new_site.left_out(clone):
-            print(f"To leave out as before, in each stack: runtimes.{name}.enabled: false", file=err)
-        print(f"Then, in {folder}: git init, and make verify", file=err)
-        return FINE
-    new_site.write(folder, {**held, **_stack(stack or "", source or "")})
+        own, left_out = new_site.of_fork(clone), new_site.left_out(clone)
+        remarks = [
+            *(f"Taken over: {name}" for name in own),
+            *(f"To leave out as before, in each stack: runtimes.{name}.enabled: false" for name in left_out),
+            f"Then, in {folder}: git init, and make verify",
+        ]
+    new_site.write(folder, {**held, **own})
     print(folder, file=out)
-    print(
-        f"Change stacks/Pulumi.{stack}.yaml to fit your cluster. Then, in {folder}: git init, make verify, "
-        f"and make preview STACK={stack}",
-        file=err,
-    )
+    print(*remarks, sep="\n", file=err)
     return FINE
 
 

@@ -10,29 +10,26 @@ import asyncio
 import shutil
 import sys
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, Final, TextIO, TypeVar
+from typing import Annotated, Any, Final, TextIO
 
 import typer
 
 from trainyard_api.errors import UserError
-from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_assist.explain.text import duration
 from trainyard_assist.jobs import Key, Row
-from trainyard_kube.client import ApiError, Client, RetriableError, UnauthorizedError
-from trainyard_kube.credentials import Credentials
+from trainyard_kube.client import Client, RetriableError, UnauthorizedError
 from trainyard_operator.core.status.display_state import State
 
 from ..cluster import connection
 from ..cluster.jobs import Seen, look
-from ..options import Context, Kubeconfig, Printed
-from ..output import FINE, Output, fitted, write_json
-
-T = TypeVar("T")
+from ..options import Context, Kubeconfig, Namespace, Printed
+from ..output import FINE, Output, fitted, width_of, write_json
+from .questions import query, require_names
 
 API_VERSION: Final = "jobs.trainyard.dev/v1alpha1"
 EVERY: Final = 2.0
@@ -69,8 +66,7 @@ def run(
         UserError: The options contradict each other, or the cluster could not be queried.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    if namespace is not None and not is_name(namespace):
-        raise UserError(f"{namespace!r} is not a valid name of an object")
+    require_names(namespace)
     if namespace is not None and all_namespaces:
         raise UserError("-n names one namespace, and -A means all: leave one of them out")
     if watch and output is Output.JSON:
@@ -85,25 +81,18 @@ def run(
         remarks = partial(_remarks, namespace=within, states=states, ended=ended)
         watching = _Terminal(chosen, within, out, remarks) if out.isatty() else _Changes(chosen, out, err)
         with suppress(KeyboardInterrupt):
-            _asked(credentials, lambda client: _watch(client, within, watching, err))
+            query(credentials, "jobs", lambda client: _watch(client, within, watching, err))
         return FINE
-    seen = _asked(credentials, lambda client: look(client, within, chosen))
+    seen = query(credentials, "jobs", lambda client: look(client, within, chosen))
     if output is Output.JSON:
         write_json(document(seen), out)
         return FINE
     if seen.rows:
-        width = shutil.get_terminal_size().columns if out.isatty() else None
+        width = width_of(out)
         out.writelines(f"{line}\n" for line in table(seen, with_namespace=within is None, width=width))
     for remark in _remarks(seen, within, states, ended=ended):
         print(remark, file=err)
     return FINE
-
-
-def _asked(credentials: Credentials, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-    try:
-        return connection.ask(credentials, "jobs", question)
-    except ApiError as error:
-        raise UserError(clean(f"{credentials.source}: {error}")) from error
 
 
 def document(seen: Seen) -> dict[str, Any]:
@@ -281,9 +270,7 @@ class _Changes:
 def command(
     *,
     ended: Annotated[bool, typer.Option("--all", help="Also those that have ended.")] = False,
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Namespace; by default that of the context.")
-    ] = None,
+    namespace: Namespace = None,
     all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="All namespaces.")] = False,
     states: Annotated[
         list[State] | None,

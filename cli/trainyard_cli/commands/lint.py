@@ -41,7 +41,7 @@ from trainyard_policies.settings import DEFAULT, Policies
 from ..files import catalog_files, causes, git, stackfile, whole
 from ..files.git import GitError
 from ..files.installs import NotInstalledError
-from ..output import CANNOT_ASK, FINE, REFUSED
+from ..output import CANNOT_ASK, FINE, REFUSED, near
 
 
 class Format(StrEnum):
@@ -382,12 +382,6 @@ def _write(path: Path, text: str) -> None:
         whole.write(file, text, like=file.stat())
     except OSError as error:
         raise CannotLintError(f"{path}: cannot be written: {error.strerror}") from error
-
-
-def near(path: Path) -> Path:
-    """The path, relative to the current folder if it is below it."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def root() -> Path:

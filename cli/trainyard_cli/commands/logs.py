@@ -18,22 +18,22 @@ import typer
 from trainyard_api import durations
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
-from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_assist import jobs
 from trainyard_assist.logs import Place, is_called
-from trainyard_kube.client import ApiError, Client
+from trainyard_kube.client import Client
 from trainyard_kube.credentials import Credentials
 from trainyard_operator.core.decide.last_lines import Kept, Lines
 from trainyard_operator.core.status.display_state import State
 
-from ..cluster import connection, job_names, last_lines
+from ..cluster import connection, last_lines
 from ..cluster.attach import States
 from ..cluster.logs import MOST, OTHERS, Logs, Printed, Source, Wanted
-from ..options import Context, Kubeconfig
+from ..options import Context, Grep, JobNamespace, Kubeconfig, OnlyRank
 from ..output import FINE, REFUSED
 from ..printer import Printer
 from . import explain_logs
+from .questions import Job, errors_named, require_names
 
 
 def run(
@@ -74,22 +74,19 @@ def run(
             could not be queried.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    for name in (job, namespace):
-        if name is not None and not is_name(name):
-            raise UserError(f"{name!r} is not a valid name of an object")
+    require_names(job, namespace)
     if follow and previous:
         raise UserError("--previous prints what has ended: leave out --previous, or --follow")
     wanted = Wanted(rank=rank, since=seconds(since), tail=tail, previous=previous)
     credentials = connection.load_or_sandbox(kubeconfig, context)
     printer = Printer(out, grep, marked=rank is None)
     try:
-        return asyncio.run(
-            _print(credentials, namespace, job, wanted, printer=printer, err=err, follow=follow)
-        )
+        with errors_named(credentials):
+            return asyncio.run(
+                _print(credentials, namespace, job, wanted, printer=printer, err=err, follow=follow)
+            )
     except KeyboardInterrupt:
         return FINE
-    except ApiError as error:
-        raise UserError(clean(f"{credentials.source}: {error}")) from error
 
 
 def seconds(since: str | None) -> float | None:
@@ -186,8 +183,8 @@ def _missing(kept: Kept, read: Collection[str], wanted: Wanted) -> dict[str, Lin
 
 
 def _is_called(place: str, rank: str) -> bool:
-    job, _, index = place.rpartition("-")
-    return index.isdecimal() and is_called(Place(job, int(index)), rank)
+    of = Place(*explain_logs.split(place))
+    return str(of) == place and is_called(of, rank)
 
 
 def _why_none(
@@ -205,28 +202,19 @@ def _why_none(
 
 
 def command(
-    job: Annotated[
-        str,
-        typer.Argument(help="Name of the TrainJob.", metavar="JOB", autocompletion=job_names.completed),
-    ],
+    job: Job,
     *,
-    rank: Annotated[
-        str | None,
-        typer.Option(help="Only this rank: its number, or its name such as launcher-0.", metavar="N"),
-    ] = None,
+    rank: OnlyRank = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow until the job ends.")] = False,
     since: Annotated[
         str | None, typer.Option(help="Only lines of the last period, such as 5m.", metavar="10m")
     ] = None,
-    grep: Annotated[str, typer.Option(help="Only lines with this text.", metavar="TEXT")] = "",
+    grep: Grep = "",
     previous: Annotated[
         bool, typer.Option("--previous", "-p", help="Logs of the previous containers, before their restart.")
     ] = False,
     tail: Annotated[int | None, typer.Option(help="Only the last lines of each rank.", min=0)] = None,
-    namespace: Annotated[
-        str | None,
-        typer.Option("--namespace", "-n", help="Namespace of the TrainJob; by default that of the context."),
-    ] = None,
+    namespace: JobNamespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:

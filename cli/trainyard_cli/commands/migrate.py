@@ -6,7 +6,6 @@ prints or writes the results, which `trainyard_assist.migrate` makes.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
@@ -23,9 +22,8 @@ from trainyard_assist.migrate.convert import Outcome
 from trainyard_assist.offline import DEFAULT_NAMESPACE
 
 from ..files import manifests
-from ..files.manifests import read
 from ..options import DefaultNamespace
-from ..output import FINE, REFUSED
+from ..output import FINE, REFUSED, write_json
 
 STDIN: Final = Path("-")
 
@@ -58,14 +56,13 @@ def run(
             exists; with `file:line`.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    texts = (_piped(stdin or sys.stdin) if file == STDIN else read([file]) for file in files)
+    texts = (_piped(stdin or sys.stdin) if file == STDIN else manifests.read([file]) for file in files)
     given = [document for text in texts for document in text]
     outcomes = convert.migrate(given, manifests.catalog(catalog), namespace, ended=finished)
     if output_dir is not None:
         _write(outcomes, files, output_dir)
     if output is Output.JSON:
-        json.dump(_report(outcomes), out, indent=2)
-        out.write("\n")
+        write_json(_report(outcomes), out)
     else:
         if output_dir is None:
             out.write(_text(outcomes))

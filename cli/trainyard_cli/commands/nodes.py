@@ -6,7 +6,6 @@ Called by `main`, which adds `command` to the application. Prints;
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterator
 from datetime import datetime
@@ -15,18 +14,18 @@ from typing import Annotated, Any, Final, TextIO
 import typer
 
 from trainyard_api.errors import UserError
-from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_assist.explain.text import duration, listed
 from trainyard_assist.nodes import Amount, Pool, Sick
 from trainyard_assist.quota.lines import amount
-from trainyard_kube.client import ApiError, Client
+from trainyard_kube.client import Client
 
 from ..cluster import connection, queues
 from ..cluster.nodes import Seen, look
 from ..options import Context, Kubeconfig, Printed
-from ..output import FINE, Output, fitted, write_json
+from ..output import FINE, Output, fitted, width_of, write_json
 from . import queue as queue_command
+from .questions import query, require_names
 
 API_VERSION: Final = "nodes.trainyard.dev/v1alpha1"
 _NO_NODES: Final = "you are not allowed to list nodes"
@@ -56,8 +55,7 @@ def run(
         UserError: Neither nodes nor queues can be seen, or the cluster could not be queried.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    if namespace is not None and not is_name(namespace):
-        raise UserError(f"{namespace!r} is not a valid name of an object")
+    require_names(namespace)
     credentials = connection.load_or_sandbox(kubeconfig, context)
     within = namespace or credentials.namespace
 
@@ -70,10 +68,7 @@ def run(
         except UserError as error:
             raise UserError(f"{_NO_NODES}: {error}") from error
 
-    try:
-        seen = connection.ask(credentials, "nodes", answer)
-    except ApiError as error:
-        raise UserError(clean(f"{credentials.source}: {error}")) from error
+    seen = query(credentials, "nodes", answer)
     if output is Output.JSON:
         write_json(document(seen), out)
     elif isinstance(seen, Seen):
@@ -127,7 +122,7 @@ def _pool_json(pool: Pool, *, with_use: bool) -> dict[str, Any]:
 
 
 def _write(seen: Seen, out: TextIO, err: TextIO) -> None:
-    width = shutil.get_terminal_size().columns if out.isatty() else None
+    width = width_of(out)
     rows = [row for pool in seen.pools for row in _rows(pool, with_use=seen.with_use)]
     if rows:
         out.writelines(f"{line}\n" for line in fitted(rows, _IMPORTANCE, width))

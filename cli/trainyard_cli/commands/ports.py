@@ -8,20 +8,19 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Final, TextIO
 
 import typer
 
 from trainyard_api.errors import UserError
-from trainyard_api.object_names import is_name
-from trainyard_api.printable import clean
-from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials
 
-from ..cluster import connection, job_names, ranks
+from ..cluster import connection, ranks
 from ..cluster.forwards import ADDRESS, MOST, Forward, Forwards
-from ..options import Context, Kubeconfig, Printed, Rank
+from ..options import Context, JobNamespace, Kubeconfig, Printed, Rank
 from ..output import FINE, Output, write_json
+from .questions import Job, errors_named, require_names
 
 API_VERSION: Final = "ports.trainyard.dev/v1alpha1"
 _OTHERS: Final = 8
@@ -58,17 +57,11 @@ def run(
         UserError: A port is none or taken, the rank does not run, or the right is missing.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    for name in (job, namespace):
-        if name is not None and not is_name(name):
-            raise UserError(f"{name!r} is not a valid name of an object")
+    require_names(job, namespace)
     forwards = [_forward(port) for port in ports]
     credentials = connection.load(kubeconfig, context)
-    try:
+    with suppress(KeyboardInterrupt), errors_named(credentials):
         asyncio.run(_listen(credentials, namespace, job, rank, forwards, output=output, out=out, err=err))
-    except KeyboardInterrupt:
-        pass
-    except ApiError as error:
-        raise UserError(clean(f"{credentials.source}: {error}")) from error
     return FINE
 
 
@@ -125,10 +118,7 @@ def _document(target: ranks.Rank, listening: Sequence[Forward]) -> dict[str, obj
 
 
 def command(
-    job: Annotated[
-        str,
-        typer.Argument(help="Name of the TrainJob.", metavar="JOB", autocompletion=job_names.completed),
-    ],
+    job: Job,
     ports: Annotated[
         list[str],
         typer.Argument(
@@ -138,10 +128,7 @@ def command(
     ],
     *,
     rank: Rank = None,
-    namespace: Annotated[
-        str | None,
-        typer.Option("--namespace", "-n", help="Namespace of the TrainJob; by default that of the context."),
-    ] = None,
+    namespace: JobNamespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     output: Printed = Output.TEXT,

@@ -7,7 +7,6 @@ Called by `main`, which adds `command` to the application. Prints;
 
 from __future__ import annotations
 
-import shutil
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -16,8 +15,6 @@ from typing import Annotated, Any, Final, TextIO
 
 import typer
 
-from trainyard_api.errors import UserError
-from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_assist.explain.text import duration
 from trainyard_assist.queues import Door, Waiting
@@ -25,12 +22,12 @@ from trainyard_assist.quota import Line
 from trainyard_assist.quota.lines import amount
 from trainyard_assist.quota.model import Verdict
 from trainyard_assist.quota.words import sentence
-from trainyard_kube.client import ApiError
 
 from ..cluster import connection, job_names
 from ..cluster.queues import Seen, look
-from ..options import Context, Kubeconfig, Printed
-from ..output import FINE, Output, fitted, write_json
+from ..options import Context, Kubeconfig, Namespace, Printed
+from ..output import FINE, Output, fitted, width_of, write_json
+from .questions import query, require_names
 
 API_VERSION: Final = "queues.trainyard.dev/v1alpha1"
 MOST: Final = 20
@@ -56,15 +53,10 @@ def run(
         UserError: There is no such LocalQueue, or the cluster could not be queried.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    for name in (queue, namespace):
-        if name is not None and not is_name(name):
-            raise UserError(f"{name!r} is not a valid name of an object")
+    require_names(queue, namespace)
     credentials = connection.load_or_sandbox(kubeconfig, context)
     within = namespace or credentials.namespace
-    try:
-        seen = connection.ask(credentials, "queue", lambda client: look(client, within, queue))
-    except ApiError as error:
-        raise UserError(clean(f"{credentials.source}: {error}")) from error
+    seen = query(credentials, "queue", lambda client: look(client, within, queue))
     if output is Output.JSON:
         write_json(document(seen), out)
         return FINE
@@ -74,7 +66,7 @@ def run(
 
 def write(seen: Seen, namespace: str, out: TextIO, err: TextIO) -> None:
     """Print the queues as text."""
-    width = shutil.get_terminal_size().columns if out.isatty() else None
+    width = width_of(out)
     blocks = [list(_block(door, seen.now, width)) for door in seen.doors]
     out.write("\n".join("".join(f"{line}\n" for line in block) for block in blocks))
     if not blocks:
@@ -197,9 +189,7 @@ def command(
         ),
     ] = None,
     *,
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Namespace; by default that of the context.")
-    ] = None,
+    namespace: Namespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     output: Printed = Output.TEXT,

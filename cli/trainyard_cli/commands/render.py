@@ -21,7 +21,6 @@ from trainyard_assist.offline import DEFAULT_NAMESPACE
 from trainyard_operator.core.build import info, plugins
 
 from ..files import manifests
-from ..files.manifests import read
 from ..options import DefaultNamespace, Files
 from ..output import FINE
 
@@ -47,7 +46,7 @@ def run(
     """
     out, err = out or sys.stdout, err or sys.stderr
     gates = _feature_gates(feature_gates)
-    given = list(documents.items(read(files)))
+    given = list(documents.items(manifests.read(files)))
     runtimes = manifests.catalog(catalog)
     settings = info.Settings(gates, operator_namespace, service_name)
     children = core.render(given, runtimes, settings, namespace)

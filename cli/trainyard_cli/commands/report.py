@@ -35,6 +35,7 @@ from trainyard_policies.settings import Policies
 from ..cluster.workloads import Seen
 from ..files import outcomes, pin, stackfile
 from ..files.git import at_revision, changes_of_site, left
+from ..options import Since
 from ..output import FINE
 from . import impact, report_markdown, verify
 from .report_change import Change, Preview, Stack
@@ -81,7 +82,8 @@ def run(
     names_of = [name for name in stack_names.stacks(site.stacks) if name != stack_names.SANDBOX]
     findings, _ = verify.look(since=since, site=site, today=today)
     touched = stack_names.touched(names_of, changed, stackfile.vendored_of(names_of, site.stacks))
-    stacks = [_stack(name, since, results, today) for name in touched]
+    with impact.earlier(since) as then:
+        stacks = [_stack(name, since, then, results, today) for name in touched]
     versions = _versions(changed, since, site.root)
     change = Change(
         findings,
@@ -89,7 +91,7 @@ def run(
         not_installed=_not_installed(changed, since, stacks, site.runtimes, today),
         removed=_gone(changed, site.stacks),
         versions=versions,
-        unjudged=[name for name in impact.unjudged(since) if versions is None or name != pin.FILE],
+        unjudged=[name for name in impact.unjudged(changed) if versions is None or name != pin.FILE],
         has_results=results is not None,
         run=address,
     )
@@ -100,10 +102,10 @@ def run(
     return FINE
 
 
-def _stack(name: str, since: str, results: Path | None, today: date) -> Stack:
+def _stack(name: str, since: str, then: impact.Earlier, results: Path | None, today: date) -> Stack:
     stack = Stack(name, preview=None if results is None else _preview(results, name))
     try:
-        before, after = impact.asked(name, since)
+        before, after = impact.asked(name, then)
     except PlatformError as error:
         was_invalid = isinstance(error, impact.WasInvalidError)
         return replace(stack, not_compared=str(error), was_invalid=was_invalid)
@@ -269,7 +271,7 @@ def _gone(changed: Sequence[str], folder: Path) -> list[str]:
 
 
 def command(
-    since: Annotated[str, typer.Option(help="What has changed since this branch left REF.", metavar="REF")],
+    since: Since,
     results: Annotated[
         Path | None,
         typer.Option(

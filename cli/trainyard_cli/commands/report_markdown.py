@@ -8,7 +8,6 @@ mention or HTML.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -180,7 +179,7 @@ def _differs(fields: Sequence[Field]) -> str:
     if verb := _as_a_whole(first):
         return f"{_code(first.path, _CELL, cell=True)} {verb}{beside}"
     path = first.path.rpartition(".")[2] or first.path
-    before, after = (clean(_value(value), _WHOLE) for value in (first.before, first.after))
+    before, after = (clean(impact.text_of(value), _WHOLE) for value in (first.before, first.after))
     pair = shown.apart(before, after, _VALUE)
     values = " → ".join(_code(value, _VALUE, cell=True) for value in pair)
     return f"{_code(path, 24, cell=True)}: {values}{beside}"
@@ -314,7 +313,7 @@ def _folded(change: Change, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _detail(field: Field) -> str:
-    before, after = shown.apart(_value(field.before), _value(field.after), _FOLDED)
+    before, after = shown.apart(impact.text_of(field.before), impact.text_of(field.after), _FOLDED)
     return f"  {field.path}: {before} -> {after}"
 
 
@@ -343,10 +342,6 @@ def _names(names: Sequence[str], most: int = 3) -> str:
 
 def _many(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _value(value: Any) -> str:
-    return "nothing" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
 def _code(text: str, most: int = 200, *, cell: bool = False) -> str:

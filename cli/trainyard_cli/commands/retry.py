@@ -24,12 +24,13 @@ from trainyard_assist.stops import Answer, Outcome, Seen
 from trainyard_kube.client import Client
 from trainyard_kube.credentials import Credentials
 
-from ..cluster import connection, job_names
+from ..cluster import connection
 from ..cluster.resend import Resending, Stage
 from ..files import unsent
 from ..options import Context, Kubeconfig, same_place
 from ..output import CANNOT_ASK, FINE, REFUSED, Form, Output
 from . import answers
+from .questions import Job, query, require_names
 
 VERB: Final = "retry"
 
@@ -69,7 +70,7 @@ def run(
     Raises:
         UserError: A name is none or the old one's, the options contradict each other, or nobody answers.
     """
-    answers.checked([job, *([] if name is None else [name])], namespace)
+    require_names(job, name, namespace)
     if output is Form.YAML and not dry_run:
         raise UserError("-o yaml prints the manifest: add --dry-run, or leave out -o yaml")
     if name == job:
@@ -120,7 +121,7 @@ class _Sending:
         """Send it in place of the old one, or in addition, and print the answer; returns the exit code."""
         send = self._beside if beside else self._instead
         try:
-            answer = answers.query(credentials, VERB, send)
+            answer = query(credentials, VERB, send)
         except KeyboardInterrupt:
             self._printer.tell("Interrupted.")
             self._say_how_it_stands()
@@ -181,10 +182,7 @@ class _Sending:
 
 
 def command(
-    job: Annotated[
-        str,
-        typer.Argument(help="Name of the TrainJob.", metavar="JOB", autocompletion=job_names.completed),
-    ],
+    job: Job,
     *,
     name: Annotated[
         str | None, typer.Option(help="Send it under this other name, and leave the old one.", metavar="NAME")

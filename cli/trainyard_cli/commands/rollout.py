@@ -9,7 +9,6 @@ an update that only looks at the cluster again if there is something to change
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import os
 import sys
@@ -29,7 +28,7 @@ from trainyard_delivery.rollout import words
 from trainyard_delivery.rollout.events import Op, Step, Violation
 from trainyard_delivery.rollout.outcome import Outcome
 from trainyard_kube.client import ApiError, Client
-from trainyard_kube.credentials import CredentialsError
+from trainyard_kube.credentials import Credentials, CredentialsError
 from trainyard_platform.errors import PlatformError
 
 from ..cluster import (
@@ -42,14 +41,14 @@ from ..cluster import (
     runtime_trials,
     takeovers,
 )
-from ..cluster.workloads import Seen, look
+from ..cluster.workloads import look
 from ..files import basis, outcomes, rendering, stackfile
+from ..output import REFUSED
 from . import drift, verify
 from .rollout_output import Lasting, raise_if_lost
 from .rollout_progress import Progress
 from .rollout_pulumi import Echo, Plan, Teller, few_checkpoints, pulumi, target
 
-REFUSED: Final = 1
 _TOUCHING: Final = frozenset(
     {
         *("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass"),
@@ -98,11 +97,11 @@ def run(
     lasting = Lasting(out or sys.stdout), Lasting(err or sys.stderr)
     out, err = (stream.text for stream in lasting)
     _write(outcome, stack, outcomes.UNFINISHED)
-    asked = _Asked(
+    options = _Options(
         stack, change, expect_no_changes, frozenset(" ".join(replace).split()), verbose, kubeconfig, context
     )
     try:
-        code, result = _run(asked, *lasting)
+        code, result = _run(options, *lasting)
     except UserError as error:
         _write(outcome, stack, Outcome(errors=(clean(str(error)),)))
         raise
@@ -124,7 +123,7 @@ def run(
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Options:
     """The options of `run` that decide what Pulumi does."""
 
     stack: str
@@ -137,6 +136,11 @@ class _Asked:
     context: str | None
 
     @property
+    def way(self) -> tuple[str, str | None, str | None]:
+        """The stack, and the options that lead to its cluster."""
+        return self.stack, self.kubeconfig, self.context
+
+    @property
     def judged(self) -> Sequence[str]:
         """Pulumi's options for who judges the changes."""
         if self.expect_no_changes:
@@ -144,73 +148,74 @@ class _Asked:
         # Policies check what git says; what the cluster already has passed them before.
         return ["--policy-pack", os.path.relpath(places.site().policies)]
 
+    def credentials(self) -> Credentials:
+        """How to reach the stack's cluster. Raises as `connection.of_stack`."""
+        cluster = stackfile.read_as_pulumi(self.stack).cluster
+        return connection.of_stack(cluster, self.kubeconfig, self.context)
 
-def _run(asked: _Asked, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
+
+def _run(options: _Options, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
     """Preview, and change the objects if the options say so.
 
     Returns the exit code, and the result of the preview.
     """
-    stack, way = asked.stack, (asked.kubeconfig, asked.context)
-    to = _to(stack, *way)
+    stack, to = options.stack, _to(options)
     # Before anything that judges the files.
-    before = basis.read(stack) if asked.change else None
-    place, refused = _refused(asked, err.text)
+    before = basis.read(stack) if options.change else None
+    place, refused = _refused(options, err.text)
     if refused:
         print(*refused, sep="\n", file=err.text)
         return REFUSED, Outcome(refusals=tuple(refused))
     refusals: Sequence[str] = ()
     with Progress(err.text) as progress:
-        teller = Teller(
-            stack, out.text, progress, lambda steps, violations: _plan(steps, violations, stack, *way)
-        )
-        echo = Echo(out.text, err.text) if asked.verbose else None
-        its = {**place.variables, **({"KUBECONFIG": asked.kubeconfig} if asked.kubeconfig else {})}
+        teller = Teller(stack, out.text, progress, partial(_plan, options))
+        echo = Echo(out.text, err.text) if options.verbose else None
+        its = {**place.variables, **({"KUBECONFIG": options.kubeconfig} if options.kubeconfig else {})}
         code = 0
         if (move := place.move) is not None:
             # Alone and without a refresh: the next steps go by what it leaves in the state.
             teller.begin_move()
-            follow = ["up", "--target", move.provider, "--yes", "--skip-preview", *asked.judged]
+            follow = ["up", "--target", move.provider, "--yes", "--skip-preview", *options.judged]
             code = pulumi(follow, stack, echo or teller, its)
             teller.end_move(succeeded=code == 0)
             before = before and before._replace(resources=basis.resources_of(stack))
         if code == 0:
             teller.begin(f"Reading the cluster and what {stack} asks for")
-        preview = ["preview", "--refresh", *asked.judged]
-        if code == 0 and echo is not None and not asked.change:
+        preview = ["preview", "--refresh", *options.judged]
+        if code == 0 and echo is not None and not options.change:
             code = _echoed(preview, stack, teller, its, echo)
         elif code == 0:
             code = pulumi(preview, stack, teller, its)
         if code == 0:
-            stuck = _stuck(teller.steps, asked, err.text)
-            recreated = _recreated(teller.steps, stack, asked.allowed)
-            code, refusals = _conflicts(recreated, stuck, err.text, change=asked.change)
+            stuck = _stuck(teller.steps, options, err.text)
+            recreated = _recreated(teller.steps, stack, options.allowed)
+            code, refusals = _conflicts(recreated, stuck, err.text, change=options.change)
         if code == 0 and before is not None:
             raise_if_lost(out, err)
-            code = _changed(before, place, asked, err.text)
+            code = _changed(before, place, options, err.text)
         if code == 0 and before is not None:
             teller.begin(f"Rolling out {stack}{to}")
             refresh = ["--refresh"] if teller.changing else []
-            update = ["up", *refresh, "--yes", "--skip-preview", *asked.judged]
+            update = ["up", *refresh, "--yes", "--skip-preview", *options.judged]
             its |= few_checkpoints(stack)
             # The state of the first try is its own.
             files = before._replace(resources=None)
-            changed = partial(_changed, files, place, asked, err.text)
+            changed = partial(_changed, files, place, options, err.text)
             code = _update(update, stack, teller, its, echo, changed=changed)
     return code, _outcome(teller, code, refusals)
 
 
-def _refused(asked: _Asked, err: TextIO) -> tuple[moves.Place, list[str]]:
+def _refused(options: _Options, err: TextIO) -> tuple[moves.Place, list[str]]:
     """Where the stack is rolled out to, and why Pulumi is not run."""
-    of_stack = (asked.stack, asked.kubeconfig, asked.context)
     # In a second, and without the cluster: the policy pack says it after minutes.
-    refused = [] if asked.expect_no_changes else verify.refusals(asked.stack)
-    place = moves.Place() if refused else moves.found(*of_stack)
-    if place.move is not None and not (asked.change and place.move.allowed(asked.allowed)):
+    refused = [] if options.expect_no_changes else verify.refusals(options.stack)
+    place = moves.Place() if refused else moves.found(*options.way)
+    if place.move is not None and not (options.change and place.move.allowed(options.allowed)):
         refused = [str(place.move)]
     elif not refused:
         # An `up` may have to restore the webhook that judges runtimes.
-        judges = not (asked.change or asked.expect_no_changes)
-        refused = _refusals(*of_stack, err, place.unseen, runtimes=judges)
+        judges = not (options.change or options.expect_no_changes)
+        refused = _refusals(options, err, place.unseen, runtimes=judges)
     return place, [clean(sentence) for sentence in refused]
 
 
@@ -231,10 +236,10 @@ def _echoed(
     return code
 
 
-def _changed(before: basis.Basis, place: moves.Place, asked: _Asked, err: TextIO) -> int:
+def _changed(before: basis.Basis, place: moves.Place, options: _Options, err: TextIO) -> int:
     """Print what has changed since the preview, the cluster included; returns the exit code."""
-    changes = [*basis.refusals(before, basis.read(asked.stack), asked.stack)]
-    changes = changes or moves.refusals(place, asked.stack, asked.kubeconfig, asked.context, "up")
+    changes = [*basis.refusals(before, basis.read(options.stack), options.stack)]
+    changes = changes or moves.refusals(place, *options.way, "up")
     refused = list(map(clean, changes))
     err.writelines(f"{sentence}\n" for sentence in refused)
     return REFUSED if refused else 0
@@ -297,16 +302,14 @@ def _outcome(teller: Teller, code: int, refusals: Sequence[str]) -> Outcome:
     return outcome
 
 
-def _to(stack: str, kubeconfig: str | None, context: str | None) -> str:
+def _to(options: _Options) -> str:
     try:
-        return f" to {clean(target(stack, kubeconfig, context).server)}"
+        return f" to {clean(target(*options.way).server)}"
     except CredentialsError:
         return ""
 
 
-def _refusals(
-    stack: str, kubeconfig: str | None, context: str | None, err: TextIO, unseen: str, *, runtimes: bool
-) -> list[str]:
+def _refusals(options: _Options, err: TextIO, unseen: str, *, runtimes: bool) -> list[str]:
     """Why Pulumi is not run, as the cluster is; what cannot be seen goes to `err`.
 
     `unseen`: why it cannot be seen which cluster it is.
@@ -325,22 +328,15 @@ def _refusals(
         print(clean(f"{moves.UNSEEN}: {unseen}"), file=err)
     for question, refusals in looks:
         try:
-            refused += refusals(stack, kubeconfig, context)
+            refused += refusals(*options.way)
         except (CredentialsError, ApiError) as error:
             print(clean(f"Could not see {question}: {error}"), file=err)
     return refused
 
 
-def _plan(
-    steps: Sequence[Step],
-    violations: Sequence[Violation],
-    stack: str,
-    kubeconfig: str | None,
-    context: str | None,
-) -> Plan:
-    steps = _with_left(steps, stack)
-    steps, unlisted = _taken_over(steps, stack, kubeconfig, context)
-    effects, unseen = _effects(steps, stack, kubeconfig, context)
+def _plan(options: _Options, steps: Sequence[Step], violations: Sequence[Violation]) -> Plan:
+    steps, unlisted = _taken_over(_with_left(steps, options.stack), options)
+    effects, unseen = _effects(steps, options)
     lines = [
         *words.details(steps, effects),
         *words.violations(violations, steps),
@@ -356,22 +352,21 @@ def _with_left(steps: Sequence[Step], stack: str) -> Sequence[Step]:
     return steps
 
 
-def _taken_over(
-    steps: Sequence[Step], stack: str, kubeconfig: str | None, context: str | None
-) -> tuple[Sequence[Step], Mapping[str, str]]:
+def _taken_over(steps: Sequence[Step], options: _Options) -> tuple[Sequence[Step], Mapping[str, str]]:
     """The steps with what is taken over; and what could not be seen, with the reason."""
     candidates = words.may_exist(steps) | words.controllers(steps)
     if not candidates:
         return steps, {}
     try:
-        credentials = connection.of_stack(stackfile.read_as_pulumi(stack).cluster, kubeconfig, context)
-        there = connection.ask(credentials, "preview", lambda client: existing.look(client, candidates))
+        there = connection.ask(
+            options.credentials(), "preview", lambda client: existing.look(client, candidates)
+        )
     except (CredentialsError, PlatformError) as error:
         return steps, {"which objects exist already": str(error)}
     return list(words.taken_over(steps, there.refs)), there.unseen
 
 
-def _stuck(steps: Sequence[Step], options: _Asked, err: TextIO) -> list[str]:
+def _stuck(steps: Sequence[Step], options: _Options, err: TextIO) -> list[str]:
     """Why objects of the cluster cannot be taken over; those of others are, if they are allowed.
 
     An `up` is also refused where nobody can see whose controllers it would overwrite. A preview only says so.
@@ -389,9 +384,7 @@ def _stuck(steps: Sequence[Step], options: _Asked, err: TextIO) -> list[str]:
         ]
 
     try:
-        cluster = stackfile.read_as_pulumi(options.stack).cluster
-        credentials = connection.of_stack(cluster, options.kubeconfig, options.context)
-        refused = connection.ask(credentials, "preview", refusals)
+        refused = connection.ask(options.credentials(), "preview", refusals)
     except (CredentialsError, ApiError, PlatformError) as error:
         if options.change and controllers:
             refused = [foreign.unseen(controllers, str(error))]
@@ -402,19 +395,14 @@ def _stuck(steps: Sequence[Step], options: _Asked, err: TextIO) -> list[str]:
 
 
 def _effects(
-    steps: Sequence[Step], stack: str, kubeconfig: str | None, context: str | None
+    steps: Sequence[Step], options: _Options
 ) -> tuple[Mapping[str, Sequence[impact.Touched]], Mapping[str, str]]:
     changes = {step.urn: change for step in steps if (change := words.change(step)) is not None}
     if not any(change.ref.kind in _TOUCHING for change in changes.values()):
         return {}, {}
 
-    async def seen() -> Seen:
-        credentials = connection.of_stack(stackfile.read_as_pulumi(stack).cluster, kubeconfig, context)
-        async with connection.client(credentials, "preview") as client:
-            return await look(client, pools=False)
-
     try:
-        workloads = asyncio.run(seen())
+        workloads = connection.ask(options.credentials(), "preview", lambda client: look(client, pools=False))
     except (CredentialsError, ApiError, PlatformError) as error:
         return {}, {"the TrainJobs": str(error)}
     after = words.after(steps)

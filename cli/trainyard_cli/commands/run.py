@@ -21,7 +21,6 @@ import typer
 from trainyard_api import documents
 from trainyard_api.errors import InvalidFieldError, UserError
 from trainyard_api.json_types import Json
-from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_assist.run import plan, settings
 from trainyard_assist.run.interactive import IDLE, LIMIT
@@ -36,9 +35,10 @@ from trainyard_kube.credentials import Credentials
 from ..cluster import connection, job_names
 from ..cluster import run as cluster
 from ..files import run_settings
-from ..options import Context, Kubeconfig, same_place
+from ..options import Context, Kubeconfig, Namespace, same_place
 from ..output import FINE, REFUSED, Form, write_json
 from . import answers, attach, run_interactive, run_local, run_volume, run_workspace
+from .questions import require_names
 from .run_interactive import Shell
 
 _HERE: Final = Path()
@@ -92,7 +92,7 @@ def run(
     """
     out, err = out or sys.stdout, err or sys.stderr
     talk = out if form is Form.TEXT else err
-    _check_names(copied, namespace)
+    require_names(copied or None, namespace or None)
     _check_options(local=local, dry_run=dry_run, detach=detach, shell=shell, form=form)
     if not yes and not dry_run and not local and ask is None:
         raise UserError("there is no terminal to ask: --yes sends it, --dry-run only plans it")
@@ -155,12 +155,6 @@ def run(
         print(clean(f"To follow it: {shlex.join(['trainyard', 'attach', name, *again])}"), file=talk)
         return FINE
     return attach.attach(credentials, within, name, again=again, out=out, err=err)
-
-
-def _check_names(*names: str | None) -> None:
-    for name in filter(None, names):
-        if not is_name(name):
-            raise UserError(f"{name!r} is not a valid name of an object")
 
 
 def _check_options(*, local: bool, dry_run: bool, detach: bool, shell: Shell | None, form: Form) -> None:
@@ -334,9 +328,6 @@ IdleLimit = Annotated[
     ),
 ]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Send it, and do not follow it.")]
-Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", help="Namespace; by default that of the context.")
-]
 OfForm = Annotated[
     Form, typer.Option("--output", "-o", help="Print the TrainJob, which may be applied with kubectl.")
 ]

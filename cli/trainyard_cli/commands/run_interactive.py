@@ -222,16 +222,15 @@ def cancelled(credentials: Credentials, trainjob: Json) -> str:
     name, namespace = trainjob["metadata"]["name"], trainjob["metadata"]["namespace"]
     way_out = end(credentials, trainjob)
 
-    async def cancel() -> str:
-        async with connection.client(credentials, "run") as client:
-            seen = Seen(trainjob, None, client.time.now(), options=credentials.options)
-            answer = await stops.cancel(client, seen)
-            is_done = answer.outcome in (Outcome.CANCELLED, Outcome.UNCHANGED)
-            return answer.message if is_done else f"{answer.message}. {way_out}"
+    async def cancel(client: Client) -> str:
+        seen = Seen(trainjob, None, client.time.now(), options=credentials.options)
+        answer = await stops.cancel(client, seen)
+        is_done = answer.outcome in (Outcome.CANCELLED, Outcome.UNCHANGED)
+        return answer.message if is_done else f"{answer.message}. {way_out}"
 
     try:
         with interrupts.at_first(lambda: None):  # a terminal that is closed asks for nothing else
-            return asyncio.run(cancel())
+            return connection.ask(credentials, "run", cancel)
     except KeyboardInterrupt:
         return f"Interrupted: TrainJob {namespace}/{name} may still run. {way_out}"
     except ApiError as error:

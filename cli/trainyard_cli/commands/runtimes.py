@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Final, TextIO
 
 import typer
@@ -30,7 +29,7 @@ from .. import on_demand
 from ..files import stackfile
 from ..on_demand import Listed
 from ..options import Printed
-from ..output import FINE, Output, write_json, write_table
+from ..output import FINE, Output, near, write_json, write_table
 
 COMMANDS: Final = {
     "diff": Listed(
@@ -108,7 +107,7 @@ def entries(site: Site, stack: str | None = None) -> tuple[Entry, ...]:
         path = files[runtime.name]
         header = catalog_header.parse(path.read_text())
         own = tuple(run for run in runs if run.runtime == runtime.name)
-        return Entry(runtime, header, near_here(path), tuple(header.successors(files)), own)
+        return Entry(runtime, header, str(near(path)), tuple(header.successors(files)), own)
 
     return tuple(entry(runtime) for runtime in of_stack(site, stack))
 
@@ -258,9 +257,3 @@ def _shown(entry: Entry) -> str:
     lines += [f"Optional: a stack has it with runtimes.{short['name']}.enabled: true."] * entry.optional
     lines += ["", *(f"{what + ':':<11}{value}" for what, value in rows), "", entry.header.about, ""]
     return "\n".join(lines) + f"\nExample:\n\n{entry.header.example}"
-
-
-def near_here(path: Path) -> str:
-    """The path, relative to the current folder if it is below it."""
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -6,7 +6,6 @@ prints; `trainyard_platform.catalog.changes` finds the differences.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 import tempfile
@@ -19,13 +18,10 @@ import msgspec
 import typer
 
 from trainyard_api import names, places
-from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
 from trainyard_api.places import Site
-from trainyard_api.similar import hint
 from trainyard_assist import offline
 from trainyard_kube.client import Client, NotFoundError
-from trainyard_kube.credentials import Credentials
 from trainyard_kube.resources import CLUSTER_TRAINING_RUNTIMES
 from trainyard_platform.catalog import changes as catalog_changes
 from trainyard_platform.catalog import files as catalog
@@ -36,8 +32,9 @@ from ..cluster import connection
 from ..files import stackfile
 from ..files.git import at_revision
 from ..options import Context, Kubeconfig, Printed
-from ..output import FINE, REFUSED, Output
-from .runtimes import Stack, names_of, of_stack
+from ..output import FINE, REFUSED, Output, write_json
+from .questions import query
+from .runtimes import Stack, names_of, of_stack, one_of
 
 _MARKS: Final = {Kind.ADDED: "+", Kind.REMOVED: "-", Kind.CHANGED: "~"}
 _OF_TOOLS: Final = ("pulumi.com/", "kubectl.kubernetes.io/")
@@ -79,18 +76,21 @@ def run(
         comparison = Comparison(_at(since, site), _at(until, site) if until else _forms(of_stack(site)))
     else:
         credentials = connection.of_stack(stackfile.cluster_of(stack), kubeconfig, context)
-        comparison = asyncio.run(_with_cluster(_forms(_expected(site, stack)), credentials))
-    everything = {*comparison.before, *comparison.after}
-    if missing := [name for name in runtimes if name not in everything]:
-        there = f"(there are: {', '.join(sorted(everything))}){hint(missing[0], sorted(everything))}"
-        raise UserError(f"there is no runtime {missing[0]!r} {there}")
+        expected = _forms(_expected(site, stack))
+        comparison = query(credentials, "runtimes", lambda client: compared(client, expected))
+    everything = dict.fromkeys(sorted({*comparison.before, *comparison.after}))
+    for name in runtimes:
+        one_of(name, everything)
     changes = [
         c
         for c in catalog_changes.between(comparison.before, comparison.after)
         if c.runtime in runtimes or not runtimes
     ]
-    out.write(_as_json(changes, comparison.others) if output is Output.JSON else "".join(_lines(changes)))
-    if output is Output.TEXT:
+    if output is Output.JSON:
+        fields = [asdict(change) for change in changes]
+        write_json({"changes": fields, "others": list(comparison.others)}, out)
+    else:
+        out.writelines(_lines(changes))
         if comparison.others:
             print(f"In the cluster, but not in this catalog: {', '.join(comparison.others)}", file=err)
         if not changes:
@@ -165,11 +165,6 @@ def _at(revision: str, site: Site) -> dict[str, Json]:
             raise PlatformError(f"at {revision}: {str(error).replace(f'{copy}/', '')}") from error
 
 
-async def _with_cluster(expected: Mapping[str, Json], credentials: Credentials) -> Comparison:
-    async with connection.client(credentials, "runtimes") as client:
-        return await compared(client, expected)
-
-
 async def compared(client: Client, expected: Mapping[str, Json]) -> Comparison:
     """The runtimes in the cluster, and those of the stack; raises `PlatformError` without their CRD."""
     there: dict[str, Json] = {}
@@ -212,8 +207,3 @@ def _lines(changes: Sequence[Change]) -> Iterator[str]:
 
 def _value(value: Any) -> str:
     return "(none)" if value is ABSENT else json.dumps(value)
-
-
-def _as_json(changes: Sequence[Change], others: Sequence[str]) -> str:
-    document = {"changes": [asdict(change) for change in changes], "others": list(others)}
-    return json.dumps(document, indent=2) + "\n"

@@ -25,6 +25,7 @@ from ..cluster.workloads import Seen, look
 from ..files import stackfile
 from ..options import Context, Kubeconfig, OnStack, Printed
 from ..output import FINE, Output, write_json, write_table
+from .questions import query
 from .runtimes import names_of
 
 NEWEST: Final = "newest"
@@ -52,7 +53,7 @@ def run(
     """
     out, err = out or sys.stdout, err or sys.stderr
     credentials = connection.of_stack(stackfile.cluster_of(stack), kubeconfig, context)
-    seen, newest = connection.ask(credentials, "runtimes", lambda client: _asked(client, name))
+    seen, newest = query(credentials, "runtimes", lambda client: _asked(client, name))
     runtime = Ref(names.CLUSTER_TRAINING_RUNTIME, "", name)
     jobs = sorted(
         (job for job in seen.jobs if job.runtime == runtime), key=lambda job: (job.namespace, job.name)

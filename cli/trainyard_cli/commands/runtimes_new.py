@@ -30,8 +30,8 @@ from trainyard_policies import exceptions, manifest
 from trainyard_policies.lint import granted
 
 from ..files import catalog_files, installs, stackfile
-from ..output import FINE
-from .runtimes import frameworks_of, names_of, near_here, one_of
+from ..output import FINE, near
+from .runtimes import frameworks_of, names_of, one_of
 
 PLAIN: Final = "plain"
 _NAME: Final = re.compile(r"[a-z]([a-z0-9.-]{0,61}[a-z0-9])?")
@@ -77,10 +77,10 @@ def run(
     path = site.runtimes / framework / f"{name}.yaml"
     unfit = _require_verified(path, text, left_out, site)
     _write(path, text)
-    print(near_here(path), file=out)
+    print(near(path), file=out)
     for line in (*_copied(source, name, left_out), *unfit):
         print(line, file=err)
-    print(f"In its header, describe who it is for. Then: trainyard lint {near_here(path)}", file=err)
+    print(f"In its header, describe who it is for. Then: trainyard lint {near(path)}", file=err)
     return FINE
 
 
@@ -173,7 +173,7 @@ def _require_new(name: str, framework: str, image: str | None, files: Mapping[st
                 f"{word!r} cannot name {kind}: use at most 63 lowercase letters, digits, '-' and '.'"
             )
     if name in files:
-        raise PlatformError(f"{near_here(files[name])} exists already: names are unique")
+        raise PlatformError(f"{near(files[name])} exists already: names are unique")
     if image is not None and not re.fullmatch(IMAGE, image):
         raise PlatformError(f"--image {image}: must name its registry and its tag or digest")
 
@@ -195,7 +195,7 @@ def _require_verified(path: Path, text: str, left_out: Sequence[str], site: Site
         refused, unfit = _refused(runtime, examples, left_out, pins, site.stacks)
         lines = [f"{sentence} (on {', '.join(stacks)})" for sentence, stacks in refused.items()]
     if lines:
-        headline = f"{near_here(path)} is not written, because verify would refuse it:"
+        headline = f"{near(path)} is not written, because verify would refuse it:"
         raise PlatformError("\n  ".join([headline, *lines]))
     return unfit
 
@@ -211,16 +211,15 @@ def _refused(
     refused: dict[str, list[str]] = {}
     unfit: list[str] = []
     for stack in stack_names.stacks(stacks_folder):
+        if stack == stack_names.SANDBOX:
+            continue
         try:
             settings = stackfile.read(stack, stacks_folder)
         except PlatformError:
             continue  # which is no fault of the runtime's
-        if stack == stack_names.SANDBOX:
-            continue
-        policies = settings.rules
         try:
             for violation in installs.violations(
-                runtime, examples, settings, policies=policies, pins=pins, today=date.today()
+                runtime, examples, settings, policies=settings.rules, pins=pins, today=date.today()
             ):
                 if violation.refuses and violation.rule.id not in left_out:
                     refused.setdefault(violation.with_remedy, []).append(stack)

@@ -7,28 +7,25 @@ reads the cluster, and `trainyard_assist.seff` makes figures and advice of it.
 from __future__ import annotations
 
 import shlex
-import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, TextIO
+from typing import Any, Final, TextIO
 
 import typer
 
 from trainyard_api import names
-from trainyard_api.errors import UserError
-from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
 from trainyard_assist import jobs, seff
 from trainyard_assist.explain import read
 from trainyard_assist.explain.text import listed
 from trainyard_assist.seff import Amount, Amounts, Kind, Rank
-from trainyard_kube.client import ApiError
 
-from ..cluster import connection, job_names
+from ..cluster import connection
 from ..cluster.seff import Seen, look
-from ..options import Context, Kubeconfig, Printed
-from ..output import FINE, REFUSED, Output, aligned, write_json
+from ..options import Context, JobNamespace, Kubeconfig, Printed
+from ..output import FINE, REFUSED, Output, fitted, width_of, write_json
+from .questions import Job, query, require_names
 
 API_VERSION: Final = "seff.trainyard.dev/v1alpha1"
 _RANK: Final = "RANK"
@@ -66,20 +63,15 @@ def run(
         UserError: There is no such TrainJob, or the cluster could not be queried.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    for name in (job, namespace):
-        if name is not None and not is_name(name):
-            raise UserError(f"{name!r} is not a valid name of an object")
+    require_names(job, namespace)
     credentials = connection.load_or_sandbox(kubeconfig, context)
     within = namespace or credentials.namespace
-    try:
-        seen = connection.ask(credentials, "seff", lambda client: look(client, within, job))
-    except ApiError as error:
-        raise UserError(clean(f"{credentials.source}: {error}")) from error
+    seen = query(credentials, "seff", lambda client: look(client, within, job))
     answer = answer_of(seen)
     if output is Output.JSON:
         write_json(document(answer), out)
     else:
-        width = shutil.get_terminal_size().columns if out.isatty() else None
+        width = width_of(out)
         out.writelines(f"{line}\n" for line in table(answer.ranks, width))
         out.writelines(f"{clean(sentence)}\n" for sentence in answer.advice)
         for sentence in answer.unmeasured:
@@ -145,12 +137,8 @@ def table(ranks: Sequence[Rank], width: int | None) -> list[str]:
     if len(rows) > 1:
         rows.append({_RANK: "all", **_cells(seff.total(ranks))})
     columns = [column for column in (_RANK, *_COLUMNS.values()) if any(row[column] for row in rows)]
-    while rows:
-        lines = aligned(columns, [[row[column] for column in columns] for row in rows])
-        if width is None or len(columns) == 1 or max(map(len, lines)) <= width:
-            return lines
-        columns.remove(max(columns, key=_LAST_TO_GO.index))
-    return []
+    filled = [{column: row[column] for column in columns} for row in rows]
+    return fitted(filled, _LAST_TO_GO, width) if filled else []
 
 
 def _cells(amounts: Amounts) -> Mapping[str, str]:
@@ -167,15 +155,9 @@ def _cell(kind: Kind, amount: Amount) -> str:
 
 
 def command(
-    job: Annotated[
-        str,
-        typer.Argument(help="Name of the TrainJob.", metavar="JOB", autocompletion=job_names.completed),
-    ],
+    job: Job,
     *,
-    namespace: Annotated[
-        str | None,
-        typer.Option("--namespace", "-n", help="Namespace of the TrainJob; by default that of the context."),
-    ] = None,
+    namespace: JobNamespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     output: Printed = Output.TEXT,

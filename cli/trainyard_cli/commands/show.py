@@ -25,8 +25,8 @@ from trainyard_policies.parameters import Parameters
 from trainyard_policies.site.parameters import PARAMETERS
 
 from ..files import stackfile
-from ..output import FINE, Output, aligned, write_json
-from .runtimes import near_here
+from ..options import Printed
+from ..output import FINE, Output, aligned, near, write_json
 
 _HAS_NO_DEFAULT: Final = ("operator", "image")
 """The one value that a stack has to set."""
@@ -84,7 +84,7 @@ def command(
     origin: Annotated[
         bool, typer.Option("--origin", help="Also where each comes from, and what it hides.")
     ] = False,
-    output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
+    output: Printed = Output.TEXT,
 ) -> None:
     """Print what a site has, where it comes from and what it hides.
 
@@ -108,7 +108,7 @@ def _runtimes(site: Site) -> Iterator[Row]:
             yield Row("runtime", path.stem, path.parent.name, _shipped())
             continue
         hides = None if hidden is None else f"{_shipped()}: {hidden.parent.name}/{hidden.name}"
-        yield Row("runtime", path.stem, path.parent.name, near_here(path), hides)
+        yield Row("runtime", path.stem, path.parent.name, str(near(path)), hides)
 
 
 def _images(site: Site) -> Iterator[Row]:
@@ -118,7 +118,7 @@ def _images(site: Site) -> Iterator[Row]:
     beneath = images.load(site.beneath)
     for image, pin in images.load(site.runtimes).items():
         hidden = beneath.get(image)
-        origin = near_here(site.runtimes / images.FILE)
+        origin = str(near(site.runtimes / images.FILE))
         yield Row("image", image, pin.digest, origin, None if hidden is None else hidden.digest)
 
 
@@ -127,7 +127,7 @@ def _parameters(site: Site) -> Iterator[Row]:
     folder = site.policies / ("trainyard_policies/site" if site.is_clone else "site")
     for name, value in PARAMETERS.items():
         field = Parameters.model_fields[name]
-        origin = near_here(folder / "parameters.py")
+        origin = str(near(folder / "parameters.py"))
         yield Row("parameter", str(field.alias), _plain(value), origin, _plain(field.get_default()))
 
 
@@ -143,7 +143,7 @@ def _values(site: Site, stack: str) -> Iterator[Row]:
         line = stackfile.line(path, f"{CONFIG_KEY}.{name}")
         hidden = _at(defaults, steps)
         hides = None if hidden == value or steps == _HAS_NO_DEFAULT else hidden
-        yield Row("value", name, value, f"{near_here(path)}:{line}", hides)
+        yield Row("value", name, value, f"{near(path)}:{line}", hides)
 
 
 def _leaves(value: Any, steps: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -6,7 +6,6 @@ prints; the answer comes from `trainyard_assist.validate`.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,9 +19,8 @@ from trainyard_assist import validate as core
 from trainyard_assist.offline import DEFAULT_NAMESPACE
 
 from ..files import manifests
-from ..files.manifests import read
 from ..options import DefaultNamespace, Files
-from ..output import FINE, REFUSED
+from ..output import FINE, REFUSED, write_json
 
 _NOT_TRIED: Final = (
     "Not tried: the schemas and rules, what Kubernetes and JobSet say in a dry run, queues and quotas. To "
@@ -47,11 +45,10 @@ def run(
         UserError: The files cannot be read or hold nothing to validate; with `file:line`.
     """
     out, err = out or sys.stdout, err or sys.stderr
-    given = list(documents.items(read(files)))
+    given = list(documents.items(manifests.read(files)))
     answer = core.validate(given, manifests.catalog(catalog), namespace)
     errors = [{"field": e.path, "type": e.type.value, "message": str(e)} for e in answer.errors]
-    json.dump({"warnings": list(answer.warnings), "errors": errors}, out, indent=2)
-    out.write("\n")
+    write_json({"warnings": list(answer.warnings), "errors": errors}, out)
     for sentence in (*offline.generated_names(given), *offline.inside_others(given)):
         print(sentence, file=err)
     if not errors:

@@ -40,8 +40,8 @@ from trainyard_policies.rule import Finding, Level
 from trainyard_policies.settings import Policies
 
 from ..files import catalog_files, causes, git, installs, pin, stackfile
-from ..output import FINE, REFUSED
-from .lint import Format, near, root
+from ..output import FINE, REFUSED, near
+from .lint import Format, root
 
 _PLACE: Final = re.compile(r".*?:(\d+)(?::(\d+))?: (.*)")
 """`file:line: ` or `file:line:column: ` before a sentence."""
@@ -234,12 +234,9 @@ def _outdated(stacks: Mapping[str, StackSettings], folder: Path) -> Iterator[Ent
 
 def _advice(stack: str, folder: Path, sentence: str) -> Entry:
     """Advice on the place of a stack's file that the sentence begins with."""
-    entry = _entry(near(folder / f"Pulumi.{stack}.yaml"), _line(stack, folder, sentence), sentence)
+    file = folder / f"Pulumi.{stack}.yaml"
+    entry = _entry(near(file), _line_of(file, sentence), sentence)
     return replace(entry, violation=replace(entry.violation, level=Level.ADVISORY))
-
-
-def _line(stack: str, folder: Path, place: str) -> int:
-    return _line_of(folder / f"Pulumi.{stack}.yaml", place)
 
 
 def _line_of(file: Path, place: str) -> int:
