@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from trainyard_api import json_reader, names, similar
+from trainyard_api import names, similar
 from trainyard_api.errors import FieldPath
 
 from ..manifest import Workload
@@ -33,7 +33,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
             at = FieldPath("metadata.labels").key(near)
             yield Finding(PATH, _MISSING, (Rename(at, names.FRAMEWORK_LABEL),))
             return
-        policy, _ = json_reader.below(workload.spec, FieldPath("spec"), "mlPolicy")
+        policy, _ = workload.ml_policy
         frameworks = [name for name in _BY_POLICY if policy.get(name) is not None]
         edits = (Edit(PATH, frameworks[0]),) if len(frameworks) == 1 else ()
         yield Finding(PATH, _MISSING, edits)

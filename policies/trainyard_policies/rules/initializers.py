@@ -37,10 +37,7 @@ def _volume(workload: Workload, job: ReplicatedJob, container: Container) -> Ite
     if any(entry["name"] == names.CACHE_IMAGE for entry in container.env):
         return
     for needed, pod in ((container, job), *((c, j) for j in workload.trainers() if (c := _node(j)))):
-        mounts = json_reader.named_objects(
-            needed.value.get("volumeMounts"), needed.path.child("volumeMounts")
-        )
-        if all(mount["name"] != names.INITIALIZER_VOLUME for mount in mounts):
+        if all(mount["name"] != names.INITIALIZER_VOLUME for mount in needed.mounts):
             reason = "it loads into it" if needed is container else f"the step {job.step} loads into it"
             at = needed.path.child("volumeMounts")
             yield Finding(at, f"must mount the volume {names.INITIALIZER_VOLUME!r}: {reason}")
@@ -58,8 +55,7 @@ def _node(job: ReplicatedJob) -> Container | None:
 
 
 def _declared(workload: Workload, job: ReplicatedJob) -> bool:
-    volumes = json_reader.named_objects(job.pod.get("volumes"), job.pod_path.child("volumes"))
-    return any(v["name"] == names.INITIALIZER_VOLUME for v in volumes) or (
+    return any(volume["name"] == names.INITIALIZER_VOLUME for volume in job.volumes) or (
         names.INITIALIZER_VOLUME in _claims(workload)
     )
 

@@ -28,7 +28,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     if workload.spec.get("mlPolicy") is None:
         yield from missing(workload)
         return
-    policy, _ = json_reader.below(workload.spec, FieldPath("spec"), "mlPolicy")
+    policy, _ = workload.ml_policy
     chosen = [name for name in POLICIES if policy.get(name) is not None]
     for other in sorted(set(policy) - {"numNodes", *POLICIES}):
         yield Finding(
@@ -87,7 +87,7 @@ def _jobs(workload: Workload, policy: str) -> Iterator[Finding]:
             at = job.path.child("name")
             yield Finding(at, f"must be {expected!r}: the policy {policy} builds addresses from that name")
     number = PATH.child("numNodes")
-    ml_policy = json_reader.mapping(workload.spec.get("mlPolicy"), PATH)
+    ml_policy, _ = workload.ml_policy
     if policy == "mpi" and (json_reader.integer(ml_policy.get("numNodes"), number) or 1) > 1:
         yield Finding(
             number, "must be 1, or as many launchers start: set it in the TrainJob", (Edit(number, 1),)
