@@ -182,8 +182,7 @@ def _exceptions(policies: Policies) -> crossguard.Policy:
             return
         for violation in engine.check(value, date.today(), policies):
             if violation.exemption is not None:
-                until, reason = violation.exemption.until, violation.exemption.reason
-                report(f"{violation.rule.id}: {violation.message}, excepted until {until}: {reason}", None)
+                report(f"{violation.rule.id}: {violation.message}, excepted {violation.exemption}", None)
 
     return crossguard.ResourceValidationPolicy(
         name="exceptions",

@@ -207,7 +207,7 @@ def word(violation: Violation) -> str:
 
 def _remark(violation: Violation) -> str:
     if violation.exemption is not None:
-        return f"Excepted until {violation.exemption.until}: {violation.exemption.reason}"
+        return f"Excepted {violation.exemption}"
     return violation.rule.remedy + (" Or run lint --fix." if violation.finding.edits else "")
 
 
@@ -246,8 +246,7 @@ def _sarif_result(entry: Entry, root: Path) -> dict[str, Any]:
         ],
     }
     if violation.exemption is not None:
-        until, reason = violation.exemption.until, violation.exemption.reason
-        result["suppressions"] = [{"kind": "inSource", "justification": f"until {until}: {reason}"}]
+        result["suppressions"] = [{"kind": "inSource", "justification": str(violation.exemption)}]
     return result
 
 
