@@ -24,7 +24,6 @@ PORTS = Ports(everybody=(9443,), pods=(8443,))
 class JobSet(pulumi.ComponentResource):
     """Installs JobSet's controller and waits until its webhooks answer."""
 
-    namespace: pulumi.Output[str]
     served: Served
 
     def __init__(
@@ -56,8 +55,7 @@ class JobSet(pulumi.ComponentResource):
             further=helm.Further("jobset", settings.values),
         )
         self.served = Served(NAMESPACE, namespace, PORTS)
-        self.namespace = pulumi.Output.from_input(NAMESPACE)
-        self.register_outputs({"namespace": self.namespace})
+        self.register_outputs({"namespace": NAMESPACE})
 
 
 def install(assembly: Assembly) -> None:
@@ -76,4 +74,4 @@ def install(assembly: Assembly) -> None:
     )
     assembly.deleted_with = assembly.add(jobset)
     assembly.served.append(jobset.served)
-    pulumi.export("jobsetNamespace", jobset.namespace)
+    pulumi.export("jobsetNamespace", NAMESPACE)
