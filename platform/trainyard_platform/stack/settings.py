@@ -1,6 +1,6 @@
 """What a stack may set: the typed form of `trainyard:platform` in `stacks/Pulumi.<stack>.yaml`.
 
-`__main__.py` reads it once, with `load`, and passes values to the components;
+`program` reads it once, with `load`, and passes values to the components;
 nothing else reads Pulumi's configuration. Unknown keys and invalid values end
 the program with one message that names all of them, so that a typo never
 reaches a cluster.
