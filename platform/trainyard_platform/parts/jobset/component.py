@@ -40,9 +40,8 @@ class JobSet(pulumi.ComponentResource):
         super().__init__("trainyard:platform:JobSet", name, {}, opts)
         inside = pulumi.ResourceOptions(parent=self, depends_on=after)
         namespace = declare(manifest.namespace(NAMESPACE), inside, NAMESPACE)
-        repository, tag = helm.image(image)
         values = {
-            "image": {"repository": repository, "tag": tag, "pullPolicy": str(settings.image_pull_policy)},
+            "image": {**helm.image(image), "pullPolicy": str(settings.image_pull_policy)},
             "controller": {"replicas": settings.replicas, "resources": helm.resources(settings.resources)},
         }
         helm.install(
