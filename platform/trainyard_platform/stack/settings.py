@@ -81,15 +81,6 @@ class ArtifactSource(StrEnum):
     FOLDER = "folder"
 
 
-_CHARTS: Final = {
-    "jobset": "jobset",
-    "kueue": "kueue",
-    "volcano": "volcano",
-    "coscheduling": "scheduler-plugins",
-}
-"""Parts of a stack that accept further chart values, and the artifact of the chart."""
-
-
 class Distribution(StrEnum):
     """Distribution of Kubernetes that the cluster runs."""
 
@@ -250,7 +241,7 @@ class StackSettings(StrictModel):
         if self.kueue.enabled:
             yield from quotas.problems_of_flavors(self.queues, self.node_pools)
         yield from self._local_queues_declared_twice()
-        for part, artifact in _CHARTS.items():
+        for part, artifact in chart_values.CHARTS.items():
             yield from chart_values.problems(artifact, getattr(self, part).values, f"{part}.values")
         yield from accelerators.problems(self.accelerators, self.node_pools)
         yield from clouds.problems(self.node_pools, self.cluster)
