@@ -39,7 +39,7 @@ from .queues import Queues
 from .runtimes import RuntimeOverlay
 from .storage import Storage
 from .tenants import CIDR_WORDS, NAME, Tenant
-from .value_types import DURATION, IMAGE, NAME_WORDS
+from .value_types import DURATION, IMAGE, NAME_WORDS, REGISTRY
 from .volcano import Volcano
 
 CONFIG_KEY = "trainyard:platform"
@@ -118,7 +118,7 @@ class Artifacts(StrictModel):
 
     source: ArtifactSource = ArtifactSource.UPSTREAM
     """upstream: the projects' own addresses. mirror: `registry` and `manifests`. folder: local files."""
-    registry: str | None = Field(default=None, min_length=1, pattern=r"^[^\s:/]+(:[0-9]+)?(/[^\s]+[^/])?$")
+    registry: str | None = Field(default=None, min_length=1, pattern=REGISTRY)
     """With source mirror: registry and prefix, without a scheme. They come before upstream's full names."""
     manifests: str | None = Field(default=None, pattern=r"^https://\S+[^/]$")
     """With source mirror: URL of the folder with the files <artifact>/<version>/<path>."""
