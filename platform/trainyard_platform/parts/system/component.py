@@ -22,7 +22,7 @@ class System(pulumi.ComponentResource):
         super().__init__("trainyard:platform:System", name, {}, opts)
         declare(
             manifest.namespace(names.SYSTEM_NAMESPACE, labels=operator.LABELS, annotations=KEPT),
-            retention.options(self, []),
+            retention.options(self),
             names.SYSTEM_NAMESPACE,
         )
         self.register_outputs({})
