@@ -123,6 +123,11 @@ class ReplicatedJob:
         """The volumes of its pods, each with a name."""
         return json_reader.named_objects(self.pod.get("volumes"), self.pod_path.child("volumes"))
 
+    @property
+    def dependencies(self) -> Sequence[Json]:
+        """What it waits for, each with the name of a ReplicatedJob."""
+        return json_reader.named_objects(self.value.get("dependsOn"), self.path.child("dependsOn"))
+
     def templates(self) -> Iterator[tuple[Json, FieldPath]]:
         """The template of its Jobs and that of their pods, each with its place."""
         template, path = json_reader.below(self.value, self.path, "template")

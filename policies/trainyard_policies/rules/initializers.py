@@ -36,7 +36,8 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 def _volume(workload: Workload, job: ReplicatedJob, container: Container) -> Iterator[Finding]:
     if any(entry["name"] == names.CACHE_IMAGE for entry in container.env):
         return
-    for needed, pod in ((container, job), *((c, j) for j in workload.trainers() if (c := _node(j)))):
+    trainers = ((node, trainer) for trainer in workload.trainers() if (node := trainer.container(names.NODE)))
+    for needed, pod in ((container, job), *trainers):
         if all(mount["name"] != names.INITIALIZER_VOLUME for mount in needed.mounts):
             reason = "it loads into it" if needed is container else f"the step {job.step} loads into it"
             at = needed.path.child("volumeMounts")
@@ -48,10 +49,6 @@ def _volume(workload: Workload, job: ReplicatedJob, container: Container) -> Ite
                 f"must declare the volume {names.INITIALIZER_VOLUME!r}, "
                 "or spec.template.spec.volumeClaimPolicies a claim of that name",
             )
-
-
-def _node(job: ReplicatedJob) -> Container | None:
-    return job.container(names.NODE)
 
 
 def _declared(workload: Workload, job: ReplicatedJob) -> bool:
@@ -67,32 +64,25 @@ def _claims(workload: Workload) -> Iterator[Any]:
 
 def _waiting(workload: Workload, job: ReplicatedJob) -> Iterator[Finding]:
     for trainer in workload.trainers():
+        if _awaits(trainer, job.name) or _reaches(workload, trainer, job.name):
+            continue
         at = trainer.path.child("dependsOn")
-        awaited = json_reader.named_objects(trainer.value.get("dependsOn"), at)
-        if any(
-            dependency["name"] == job.name and dependency.get("status") == "Complete"
-            for dependency in awaited
-        ):
-            continue
-        if _reaches(workload, trainer, job.name):
-            continue
-        kept = [dict(dependency) for dependency in awaited if dependency["name"] != job.name]
+        kept = [dict(dependency) for dependency in trainer.dependencies if dependency["name"] != job.name]
         dependencies = [*kept, {"name": job.name, "status": "Complete"}]
         yield Finding(at, f"must wait until {job.name!r} is Complete", (Edit(at, dependencies),))
 
 
-def _reaches(workload: Workload, trainer: ReplicatedJob, initializer: str) -> bool:
-    """Whether a job that the trainer waits for waits for the initializer, as MPI's nodes do."""
-    direct = {
-        dependency["name"]
-        for dependency in json_reader.named_objects(trainer.value.get("dependsOn"), trainer.path)
-    }
+def _awaits(job: ReplicatedJob, initializer: str) -> bool:
     return any(
         dependency["name"] == initializer and dependency.get("status") == "Complete"
-        for job in workload.jobs
-        if job.name in direct
-        for dependency in json_reader.named_objects(job.value.get("dependsOn"), job.path)
+        for dependency in job.dependencies
     )
+
+
+def _reaches(workload: Workload, trainer: ReplicatedJob, initializer: str) -> bool:
+    """Whether a job that the trainer waits for waits for the initializer, as MPI's nodes do."""
+    direct = {dependency["name"] for dependency in trainer.dependencies}
+    return any(_awaits(job, initializer) for job in workload.jobs if job.name in direct)
 
 
 RULE = Rule(

@@ -46,7 +46,7 @@ def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
 def _order(job: ReplicatedJob, above: Sequence[str]) -> Iterator[Finding]:
     """JobSet starts jobs in their order, so one waits only for those above it."""
     at = job.path.child("dependsOn")
-    for position, dependency in enumerate(json_reader.named_objects(job.value.get("dependsOn"), at)):
+    for position, dependency in enumerate(job.dependencies):
         if dependency["name"] not in above:
             message = f"must be a ReplicatedJob above this one{among(dependency['name'], above)}"
             yield Finding(at.index(position).child("name"), message)
