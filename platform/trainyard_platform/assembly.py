@@ -1,6 +1,6 @@
 """A platform while its parts are put together.
 
-`platform/__main__.py` calls `install` of each part's component in order. A part
+`program` calls `install` of each part's component in order. A part
 reads from the assembly what earlier parts have left there, and leaves what
 later ones need.
 """

@@ -49,8 +49,7 @@ def answer(value: Json, old: Json | None, user: str, today: date, policies: Poli
     for violation in violations:
         rule = violation.rule.id
         if violation.exemption is not None:
-            until, reason = violation.exemption.until, violation.exemption.reason
-            warnings.append(f"{rule}: {violation.message}, excepted until {until}: {reason}")
+            warnings.append(f"{rule}: {violation.message}, excepted {violation.exemption}")
         elif _key(violation, value) not in before:
             (refusals if violation.refuses else warnings).append(f"{rule}: {violation.with_remedy}")
     return Answer(tuple(refusals[:MOST]), tuple(warnings[:MOST]))

@@ -37,6 +37,9 @@ class Exemption:
     until: date
     reason: str
 
+    def __str__(self) -> str:
+        return f"until {self.until}: {self.reason}"
+
     def holds(self, today: date) -> bool:
         """Whether its last day has not passed."""
         return today <= self.until

@@ -22,7 +22,6 @@ from .subject import Subject
 
 _METADATA: Final = FieldPath("metadata")
 _SPEC: Final = FieldPath("spec")
-_RUNTIMES: Final = names.RUNTIME_KINDS
 _LISTS: Final = ("initContainers", "containers")
 _REFERENCE: Final = "$("
 """How a value begins to name another variable, which Kubernetes puts in its place."""
@@ -60,6 +59,11 @@ class Container:
     def env(self) -> Sequence[Json]:
         """Its environment, each entry with a name."""
         return json_reader.named_objects(self.value.get("env"), self.path.child("env"))
+
+    @property
+    def mounts(self) -> Sequence[Json]:
+        """Its volumeMounts, each with the name of a volume."""
+        return json_reader.named_objects(self.value.get("volumeMounts"), self.path.child("volumeMounts"))
 
     def cache_images(self) -> Iterator[tuple[str, FieldPath]]:
         """The image of the cache that it starts, if it is an initializer that starts one, with its place."""
@@ -106,6 +110,30 @@ class ReplicatedJob:
     lists: Mapping[str, Sequence[Container]]
     """The containers of its pods, by the list that they are in."""
 
+    @property
+    def pods(self) -> int:
+        """The pods that it runs at once."""
+        replicas = json_reader.integer(self.value.get("replicas"), self.path.child("replicas"))
+        template, path = json_reader.below(self.value, self.path, "template", "spec")
+        parallelism = json_reader.integer(template.get("parallelism"), path.child("parallelism"))
+        return (1 if replicas is None else replicas) * (1 if parallelism is None else parallelism)
+
+    @property
+    def volumes(self) -> Sequence[Json]:
+        """The volumes of its pods, each with a name."""
+        return json_reader.named_objects(self.pod.get("volumes"), self.pod_path.child("volumes"))
+
+    @property
+    def dependencies(self) -> Sequence[Json]:
+        """What it waits for, each with the name of a ReplicatedJob."""
+        return json_reader.named_objects(self.value.get("dependsOn"), self.path.child("dependsOn"))
+
+    def templates(self) -> Iterator[tuple[Json, FieldPath]]:
+        """The template of its Jobs and that of their pods, each with its place."""
+        template, path = json_reader.below(self.value, self.path, "template")
+        yield template, path
+        yield json_reader.below(template, path, "spec", "template")
+
     def containers(self, *lists: str) -> Iterator[Container]:
         """The containers of its pods; init containers too, unless other lists are named."""
         for key in lists or _LISTS:
@@ -151,6 +179,11 @@ class Workload(Manifest):
         """Whose levels apply."""
         return Subject.TRAINJOBS if self.kind == names.TRAINJOB else Subject.RUNTIMES
 
+    @property
+    def ml_policy(self) -> tuple[Json, FieldPath]:
+        """Its mlPolicy, empty if it has none, and where it is."""
+        return json_reader.below(self.spec, _SPEC, "mlPolicy")
+
     def containers(self) -> Iterator[Container]:
         """Every container in it, and in a TrainJob its trainer and initializers."""
         for job in self.jobs:
@@ -174,7 +207,7 @@ class Workload(Manifest):
             yield from container.cache_images()
         for job in self.jobs:
             path = job.pod_path.child("volumes")
-            for position, volume in enumerate(json_reader.named_objects(job.pod.get("volumes"), path)):
+            for position, volume in enumerate(job.volumes):
                 source, at = json_reader.below(volume, path.index(position), "image")
                 reference = json_reader.text(source.get("reference"), at.child("reference"))
                 if reference is not None:
@@ -226,7 +259,7 @@ def _own_containers(spec: Json) -> Iterator[Container]:
 def is_workload(value: Json) -> bool:
     """Whether it is a runtime or a TrainJob, which most rules are about."""
     return value.get("apiVersion") == names.TRAINER_API_VERSION and (
-        value.get("kind") in _RUNTIMES or value.get("kind") == names.TRAINJOB
+        value.get("kind") in names.RUNTIME_KINDS or value.get("kind") == names.TRAINJOB
     )
 
 
@@ -277,8 +310,6 @@ def _replicated(template: Json, path: FieldPath) -> Iterator[ReplicatedJob]:
 
 def _containers(value: Any, path: FieldPath) -> Iterator[Container]:
     for position, container in enumerate(json_reader.named_objects(value, path)):
-        yield _container(container, path.index(position))
-
-
-def _container(value: Json, path: FieldPath) -> Container:
-    return Container(value["name"], path, value, Resources(*json_reader.below(value, path, "resources")))
+        at = path.index(position)
+        resources = Resources(*json_reader.below(container, at, "resources"))
+        yield Container(container["name"], at, container, resources)

@@ -31,7 +31,7 @@ from trainyard_api.pools import NodePool
 from . import engine, rules
 from .engine import Violation
 from .manifest import is_workload
-from .parameters import Parameters
+from .parameters import Parameters, spelled
 from .queues import Queues
 from .rule import About, Level, Rule, StackRule, edited
 from .settings import DEFAULT, Levels, Policies
@@ -182,8 +182,7 @@ def _exceptions(policies: Policies) -> crossguard.Policy:
             return
         for violation in engine.check(value, date.today(), policies):
             if violation.exemption is not None:
-                until, reason = violation.exemption.until, violation.exemption.reason
-                report(f"{violation.rule.id}: {violation.message}, excepted until {until}: {reason}", None)
+                report(f"{violation.rule.id}: {violation.message}, excepted {violation.exemption}", None)
 
     return crossguard.ResourceValidationPolicy(
         name="exceptions",
@@ -210,8 +209,7 @@ def _about(rule: About, level: Level) -> dict[str, Any]:
 def _schema(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """The JSON types of parameters; their content is checked when they are used."""
     types = {}
-    for name in names:
-        key = str(Parameters.model_fields[name].alias or name)
+    for key in map(spelled, names):
         kind = _properties()[key]
         types[key] = {"type": kind.get("type") or kind["anyOf"][0]["type"]}
     return types
@@ -226,8 +224,7 @@ def _properties() -> Mapping[str, Any]:
 
 def _enforced(policies: Policies, subject: Subject, rule: About, config: Mapping[str, Any]) -> Policies:
     """The policies with the rule switched on, as the engine has decided, and the config applied."""
-    field = {Subject.RUNTIMES: "runtimes", Subject.TRAINJOBS: "train_jobs", Subject.STACK: "stack"}[subject]
-    levels = Levels.model_validate({field: {rule.id: Level.MANDATORY}})
+    levels = Levels.model_validate({subject: {rule.id: Level.MANDATORY}})
     parameters = policies.parameters
     if config:
         values = {**parameters.model_dump(by_alias=True), **_plain(config)}

@@ -142,6 +142,11 @@ class Parameters(StrictModel):
         return self.model_copy(update={"controllers": controllers})
 
 
+def spelled(name: str) -> str:
+    """A parameter's name as a stack file spells it."""
+    return str(Parameters.model_fields[name].alias)
+
+
 def _from_the_site() -> Mapping[str, Any]:
     """The parameters of the folder `site`; raises `SystemExit` if they are invalid."""
     try:

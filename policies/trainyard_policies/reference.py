@@ -11,7 +11,7 @@ from trainyard_api import descriptions
 from trainyard_api.markdown import prose
 
 from . import rules
-from .parameters import Parameters
+from .parameters import Parameters, spelled
 from .rule import About, StackRule
 from .subject import Subject
 
@@ -87,8 +87,7 @@ def _section(rule: About) -> Iterator[str]:
     yield f"**Way out.** {prose(rule.remedy)}"
     yield ""
     for name in rule.parameters:
-        field = Parameters.model_fields[name]
-        yield f"**Parameter `{field.alias or name}`.** {prose(descriptions.of(Parameters)[name])}"
+        yield f"**Parameter `{spelled(name)}`.** {prose(descriptions.of(Parameters)[name])}"
         yield ""
     if isinstance(rule, StackRule):
         yield "Checks all manifests together: the whole stack in the pack, the given files in `lint`."

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from trainyard_api import json_reader, similar
-from trainyard_api.errors import FieldError, FieldPath
+from trainyard_api.errors import FieldError, FieldPath, InvalidFieldError
 from trainyard_api.json_types import copied
 
 from .manifest import Manifest, Workload
@@ -219,6 +219,11 @@ def among(name: str, choices: Sequence[str]) -> str:
     """The choices and the nearest one, as the end of a sentence about an unknown name."""
     allowed = listed(choices, none="there is none")
     return f" ({allowed}), is {json_reader.shown(name)}{similar.hint(name, choices)}"
+
+
+def unreadable(manifest: Manifest, error: InvalidFieldError) -> Iterator[tuple[Manifest, Finding]]:
+    """What a rule about all manifests could not read of one of them, as findings."""
+    yield from ((manifest, Finding.of(problem)) for problem in error.errors)
 
 
 def nothing(*_: Any) -> Iterator[Finding]:

@@ -35,7 +35,9 @@ def pool(resource: str = "nvidia.com/gpu", **given: Any) -> dict[str, Any]:
 def values(kind: AcceleratorKind, given: dict[str, Any], **pools: dict[str, Any]) -> dict[str, Any]:
     declared = {name: NodePool.model_validate(one) for name, one in pools.items()}
     accelerator = Accelerator.model_validate(given)
-    return accelerator_manifests.values(kind, accelerator, ("example.com/plugin", "1"), declared)
+    return accelerator_manifests.values(
+        kind, accelerator, {"repository": "example.com/plugin", "tag": "1"}, declared
+    )
 
 
 def test_nvidias_plugin_goes_to_the_pools_that_have_its_gpus_and_tolerates_their_taints() -> None:

@@ -31,7 +31,7 @@ def runtime(name: str, *env: str) -> Runtime:
 
 def test_runtimes_that_start_a_cache_are_told_apart_by_the_image_that_they_name() -> None:
     cached, plain = runtime("cached", "CACHE_IMAGE", "TRAIN_JOB_NAME"), runtime("plain", "TRAIN_JOB_NAME")
-    assert equipment.without_cache([cached, plain]) == ([plain], ["cached"])
+    assert [equipment.starts_cache(one) for one in (cached, plain)] == [True, False]
 
 
 def test_an_initializer_may_make_what_a_cache_is_of_and_nothing_else() -> None:

@@ -1,6 +1,6 @@
 """Runtimes with what a stack has for them: storage, accelerators, a data cache; pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from trainyard_api import names
@@ -58,10 +58,8 @@ def _role(runtime: str, claim: Manifest) -> StorageRole | None:
 def _containers(jobset: Manifest) -> Iterator[Manifest]:
     """The containers that load or train."""
     for job in jobset["replicatedJobs"]:
-        template = job["template"]
-        step = template.get("metadata", {}).get("labels", {}).get(names.ANCESTOR_LABEL)
-        is_whole = step or job["name"] == names.NODE
-        for container in template["spec"]["template"]["spec"]["containers"]:
+        is_whole = overlay.step(job) or job["name"] == names.NODE
+        for container in job["template"]["spec"]["template"]["spec"]["containers"]:
             # Elsewhere `node` trains too: a chief, which writes checkpoints, or a parameter server.
             if is_whole or container["name"] == names.NODE:
                 yield container
@@ -90,20 +88,14 @@ def equipped(runtime: Runtime, stack: Mapping[AcceleratorKind, Accelerator]) -> 
     A TrainJob may add any accelerator to a container that requests none, so that container gets the
     variables of all kinds.
     """
+    offers = {kind: accelerators.resources(kind, accelerator) for kind, accelerator in stack.items()}
     manifest = copied(runtime.manifest)
     for container in overlay.training_containers(manifest):
         limits = set((container.get("resources") or {}).get("limits") or {})
-        offered = [
-            resource
-            for kind, accelerator in stack.items()
-            for resource in accelerators.resources(kind, accelerator)
-        ]
+        requested = [kind for kind, resources in offers.items() if limits.intersection(resources)]
         environment: dict[str, str] = {}
-        for kind, accelerator in stack.items():
-            if not limits.intersection(offered) or limits.intersection(
-                accelerators.resources(kind, accelerator)
-            ):
-                environment |= {**accelerators.facts()[kind].environment, **accelerator.environment}
+        for kind in requested or stack:
+            environment |= {**accelerators.facts()[kind].environment, **stack[kind].environment}
         _add_variables(container, environment)
     return replace(runtime, manifest=manifest)
 
@@ -129,10 +121,3 @@ def cached(runtime: Runtime, settings: DataCache) -> Runtime:
                 entry["value"] = settings.cache_image or entry.get("value")
                 container["image"] = settings.initializer_image or container["image"]
     return replace(runtime, manifest=manifest)
-
-
-def without_cache(runtimes: Iterable[Runtime]) -> tuple[list[Runtime], list[str]]:
-    """The runtimes that a cluster without a data cache can have, and the names of the others."""
-    runtimes = list(runtimes)
-    cacheless = [runtime for runtime in runtimes if not starts_cache(runtime)]
-    return cacheless, [runtime.name for runtime in runtimes if starts_cache(runtime)]

@@ -41,10 +41,6 @@ class Images:
         pin = self.pins.get(image)
         return self.registry(f"{image}@{pin.digest}" if pin is not None and pin.digest else image)
 
-    def digests(self) -> dict[str, str]:
-        """The digests that are known, by `name:tag`."""
-        return {image: pin.digest for image, pin in self.pins.items() if pin.digest}
-
 
 def load(folder: Path, beneath: Path | None = None) -> dict[str, ImagePin]:
     """The pins of a catalog by `name:tag`; none without the file. Raises `PlatformError` with its place.

@@ -1,6 +1,6 @@
 """The catalog's runtimes as one stack has them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ..stack.runtimes import RuntimeOverlay
@@ -9,12 +9,14 @@ from . import equipment, files, users
 from .files import Runtime
 from .images import Images
 
+Log = Callable[[str], object]
+
 
 def load(
     folder: Path,
     stack: StackSettings,
     registry: Callable[[str], str],
-    log: Callable[[str], object] = lambda _: None,
+    log: Log = lambda _: None,
     *,
     beneath: Path | None = None,
 ) -> tuple[Runtime, ...]:
@@ -32,14 +34,7 @@ def load(
     Raises:
         PlatformError: If a runtime does not fit the stack.
     """
-    runtimes = list(files.load(folder, stack.runtimes, registry, beneath=beneath))
-    if not stack.data_cache.enabled:
-        runtimes, left_out = equipment.without_cache(runtimes)
-        for name in left_out:
-            log(f"the runtime {name} starts a data cache and is left out: dataCache.enabled is false")
-    if stack.cluster.assigns_users:
-        runtimes = list(users.left_to_the_cluster(runtimes))
-    return tuple(_equipped(runtime, stack) for runtime in runtimes)
+    return _fitted(files.load(folder, stack.runtimes, registry, beneath=beneath), stack, log)
 
 
 def adapt(runtime: Runtime, stack: StackSettings, images: Images) -> Runtime | None:
@@ -56,12 +51,23 @@ def adapt(runtime: Runtime, stack: StackSettings, images: Images) -> Runtime | N
     change = stack.runtimes.get(runtime.name)
     if not files.installed(runtime.manifest, change):
         return None
-    runtimes = [files.adapt(runtime, change or RuntimeOverlay(), images)]
-    if not stack.data_cache.enabled:
-        runtimes, _ = equipment.without_cache(runtimes)
+    fitted = _fitted([files.adapt(runtime, change or RuntimeOverlay(), images)], stack)
+    return fitted[0] if fitted else None
+
+
+def _fitted(
+    runtimes: Iterable[Runtime], stack: StackSettings, log: Log = lambda _: None
+) -> tuple[Runtime, ...]:
+    """The runtimes that this stack can have, with what it has for them."""
+    kept: list[Runtime] = []
+    for runtime in runtimes:
+        if equipment.starts_cache(runtime) and not stack.data_cache.enabled:
+            log(f"the runtime {runtime.name} starts a data cache and is left out: dataCache.enabled is false")
+        else:
+            kept.append(runtime)
     if stack.cluster.assigns_users:
-        runtimes = list(users.left_to_the_cluster(runtimes))
-    return _equipped(runtimes[0], stack) if runtimes else None
+        kept = list(users.left_to_the_cluster(kept))
+    return tuple(_equipped(runtime, stack) for runtime in kept)
 
 
 def _equipped(runtime: Runtime, stack: StackSettings) -> Runtime:

@@ -80,13 +80,13 @@ def install(
     )
 
 
-def image(reference: str) -> tuple[str, str]:
-    """Repository and tag as charts need them.
+def image(reference: str) -> dict[str, str]:
+    """An image as the values of a chart have it: repository and tag.
 
     Charts join the two with a colon; for a digest, that is the digest's own colon.
     """
     repository, tag = reference.rsplit(":", 1)
-    return repository, tag
+    return {"repository": repository, "tag": tag}
 
 
 def resources(compute: ComputeResources) -> dict[str, Any]:

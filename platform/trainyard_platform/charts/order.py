@@ -53,18 +53,13 @@ _WAITS = {
     "ValidatingWebhookConfiguration": CA_INJECTED,
     "APIService": AVAILABLE,
 }
-
-
 _DRAIN_SECONDS = 3
 """Kubernetes tells a pod to end at once, and each node stops sending requests to it a moment later."""
 
 _PULL_SECRETS = "imagePullSecrets"
-_FIELDS_OF = {
-    "Deployment": ("nodeSelector", "tolerations", "priorityClassName", _PULL_SECRETS),
-    "StatefulSet": ("nodeSelector", "tolerations", "priorityClassName", _PULL_SECRETS),
-    "Job": ("nodeSelector", "tolerations", "priorityClassName", _PULL_SECRETS),
-    "DaemonSet": (_PULL_SECRETS,),
-}
+_PLACED = ("nodeSelector", "tolerations", "priorityClassName", _PULL_SECRETS)
+_FIELDS_OF = {"Deployment": _PLACED, "StatefulSet": _PLACED, "Job": _PLACED, "DaemonSet": (_PULL_SECRETS,)}
+"""The fields that the pods of a kind get."""
 
 
 def placed(objects: list[dict[str, Any]], fields: Mapping[str, Any]) -> list[dict[str, Any]]:

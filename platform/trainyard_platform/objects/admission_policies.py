@@ -9,6 +9,7 @@ from trainyard_api.json_types import Manifest
 _VERSION: Final = "admissionregistration.k8s.io/v1"
 _TRAINER: Final = (names.TRAINER_GROUP, names.TRAINER_VERSION)
 
+WRITES: Final = ("CREATE", "UPDATE")
 WEBHOOKS: Final[Manifest] = {"apiVersion": _VERSION, "kind": "ValidatingWebhookConfiguration"}
 """`paramKind` of a policy whose `params` are the operator's validating webhooks."""
 WITH_WEBHOOKS: Final[Manifest] = {

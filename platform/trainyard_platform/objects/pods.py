@@ -1,10 +1,8 @@
-"""What a stack sets for the platform's pods, for those that no chart renders: pure."""
+"""The security contexts of the platform's own pods, those that no chart renders: pure."""
 
 from typing import Final
 
 from trainyard_api.json_types import Manifest
-
-from ..stack.pod_settings import Controllers
 
 RESTRICTED_CONTAINER: Final[Manifest] = {
     "allowPrivilegeEscalation": False,
@@ -12,19 +10,6 @@ RESTRICTED_CONTAINER: Final[Manifest] = {
     "capabilities": {"drop": ["ALL"]},
 }
 """The security context of a container that needs nothing."""
-
-
-def spec(controllers: Controllers) -> Manifest:
-    """Fields of a pod's spec; empty ones are left out."""
-    fields = {
-        "nodeSelector": dict(controllers.node_selector),
-        "tolerations": [
-            toleration.model_dump(mode="json", exclude_none=True) for toleration in controllers.tolerations
-        ],
-        "priorityClassName": controllers.priority_class,
-        "imagePullSecrets": [{"name": secret} for secret in controllers.pull_secrets],
-    }
-    return {name: value for name, value in fields.items() if value}
 
 
 def restricted(user: int | None) -> Manifest:

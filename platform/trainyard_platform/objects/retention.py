@@ -13,9 +13,11 @@ forced, because it replaces the client that installed the CRDs before (kubectl, 
 on purpose. `annotations.KEPT` sets both.
 """
 
+from collections.abc import Sequence
+
 import pulumi
 
 
-def options(parent: pulumi.Resource, after: list[pulumi.Resource]) -> pulumi.ResourceOptions:
+def options(parent: pulumi.Resource, after: Sequence[pulumi.Resource] = ()) -> pulumi.ResourceOptions:
     """Options of a child that stays in the cluster when it leaves the stack."""
     return pulumi.ResourceOptions(parent=parent, depends_on=list(after), retain_on_delete=True)

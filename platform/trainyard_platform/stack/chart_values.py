@@ -18,8 +18,13 @@ import yaml
 
 from trainyard_api.similar import hint
 
-CHARTS: Final = ("jobset", "kueue", "volcano", "scheduler-plugins")
-"""Artifacts whose charts accept values from a stack."""
+CHARTS: Final = {
+    "jobset": "jobset",
+    "kueue": "kueue",
+    "volcano": "volcano",
+    "coscheduling": "scheduler-plugins",
+}
+"""Parts of a stack whose charts accept values from it, and the artifact of each chart."""
 FILE: Final = Path(__file__).with_name("chart_values.yaml")
 """The values of each chart."""
 _ANY: Final = "any"

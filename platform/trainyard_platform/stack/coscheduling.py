@@ -6,7 +6,7 @@ from pydantic import Field
 
 from trainyard_api.strict import StrictModel
 
-from .value_types import ComputeResources
+from .value_types import REGISTRY, ComputeResources
 
 
 class Coscheduling(StrictModel):
@@ -14,7 +14,7 @@ class Coscheduling(StrictModel):
 
     enabled: bool = False
     """Whether the stack installs coscheduling."""
-    image_repository: str | None = Field(default=None, pattern=r"^[^\s:/]+(:[0-9]+)?(/[^\s]+[^/])?$")
+    image_repository: str | None = Field(default=None, pattern=REGISTRY)
     """Repository of the images `kube-scheduler` and `controller`. Default: upstream's, or your mirror."""
     replicas: int = Field(default=1, ge=1, le=3)
     """Replicas of the scheduler and of the controller. One of each is active."""

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from trainyard_api.strict import StrictModel
 
-from .value_types import ObjectName
+from .value_types import DURATION, ObjectName
 
 KEY = r"^[-._a-zA-Z0-9]{1,253}$"
 KEY_WORDS = {KEY: "must be a key of a Secret: letters, digits, dots, hyphens and underscores"}
@@ -54,7 +54,7 @@ class ExternalSecret(StrictModel):
     """Keys of the Secret, each with the place of its value in the store."""
     type: str = Field(default="Opaque", min_length=1)
     """Type of the Secret, such as kubernetes.io/dockerconfigjson."""
-    refresh_interval: str = Field(default="1h", pattern=r"^([0-9]+(h|m|s))+$")
+    refresh_interval: str = Field(default="1h", pattern=DURATION)
     """How often the value is fetched again from the store."""
 
     @model_validator(mode="after")

@@ -330,15 +330,15 @@ class Queues(StrictModel):
         for name, cohort in self.cohorts.items():
             if cohort.parent:
                 yield f"cohorts.{name}.parent", cohort.parent, self.cohorts, "cohort"
-            for place, flavor_name in _flavors(f"cohorts.{name}", cohort.resource_groups):
-                yield place, flavor_name, flavors, "flavor"
+            for place, quota in flavor_quotas(f"cohorts.{name}", cohort.resource_groups):
+                yield f"{place}.name", quota.name, flavors, "flavor"
         checks = [*self.admission_checks, *self.multi_kueue.dispatch]
         for name, queue in self.cluster_queues.items():
             at = f"clusterQueues.{name}"
             if queue.cohort:
                 yield f"{at}.cohort", queue.cohort, self.cohorts, "cohort"
-            for place, flavor_name in _flavors(at, queue.resource_groups):
-                yield place, flavor_name, flavors, "flavor"
+            for place, quota in flavor_quotas(at, queue.resource_groups):
+                yield f"{place}.name", quota.name, flavors, "flavor"
             for position, check in enumerate(queue.admission_checks):
                 check_path = f"{at}.admissionChecks[{position}]"
                 yield f"{check_path}.name", check.name, checks, "admission check"
@@ -356,10 +356,11 @@ class Queues(StrictModel):
                 yield f"{place}.fairWeight: has no effect unless kueue.fairSharing is true"
 
 
-def _flavors(place: str, groups: Sequence[ResourceGroup]) -> Iterator[tuple[str, str]]:
+def flavor_quotas(at: str, groups: Sequence[ResourceGroup]) -> Iterator[tuple[str, FlavorQuota]]:
+    """The quota in each flavor of the groups, with its path; `at` is that of what has the groups."""
     for number, group in enumerate(groups):
-        for position, flavor in enumerate(group.flavors):
-            yield f"{place}.resourceGroups[{number}].flavors[{position}].name", flavor.name
+        for position, quota in enumerate(group.flavors):
+            yield f"{at}.resourceGroups[{number}].flavors[{position}]", quota
 
 
 def _listed(names: Iterable[str]) -> str:

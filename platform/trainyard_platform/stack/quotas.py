@@ -11,7 +11,7 @@ from typing import Final
 from trainyard_api import names, quantity
 from trainyard_api.pools import NodePool, Provider, labels, selector, taints
 
-from .queues import ClusterQueue, FlavorQuota, Queues, Quota, ResourceGroup
+from .queues import ClusterQueue, Queues, Quota, ResourceGroup, flavor_quotas
 
 _MOST: Final = 8
 """Labels, taints and tolerations of a ResourceFlavor."""
@@ -98,22 +98,15 @@ def _listed_twice(at: str, groups: Sequence[ResourceGroup]) -> Iterator[str]:
             if (first := places.setdefault(resource, place)) != place:
                 yield f"{place}: {resource} is in {first} already: put the flavors of both into one group"
     flavors: set[str] = set()
-    for place, flavor in _places(at, groups):
+    for place, flavor in flavor_quotas(at, groups):
         if flavor.name in flavors:
             yield f"{place}.name: {flavor.name!r} is listed twice"
         flavors.add(flavor.name)
 
 
-def _places(at: str, groups: Sequence[ResourceGroup]) -> Iterator[tuple[str, FlavorQuota]]:
-    """Each flavor, with its path."""
-    for number, group in enumerate(groups):
-        for position, flavor in enumerate(group.flavors):
-            yield f"{at}.resourceGroups[{number}].flavors[{position}]", flavor
-
-
 def _quotas(at: str, groups: Sequence[ResourceGroup]) -> Iterator[tuple[str, Quota]]:
     """The quota of each resource in each flavor, with its path."""
-    for place, flavor in _places(at, groups):
+    for place, flavor in flavor_quotas(at, groups):
         for resource, quota in flavor.resources.items():
             yield f"{place}.resources.{resource}", quota
 

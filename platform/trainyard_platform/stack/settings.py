@@ -1,6 +1,6 @@
 """What a stack may set: the typed form of `trainyard:platform` in `stacks/Pulumi.<stack>.yaml`.
 
-`__main__.py` reads it once, with `load`, and passes values to the components;
+`program` reads it once, with `load`, and passes values to the components;
 nothing else reads Pulumi's configuration. Unknown keys and invalid values end
 the program with one message that names all of them, so that a typo never
 reaches a cluster.
@@ -39,7 +39,7 @@ from .queues import Queues
 from .runtimes import RuntimeOverlay
 from .storage import Storage
 from .tenants import CIDR_WORDS, NAME, Tenant
-from .value_types import DURATION, IMAGE, NAME_WORDS
+from .value_types import DURATION, IMAGE, NAME_WORDS, REGISTRY
 from .volcano import Volcano
 
 CONFIG_KEY = "trainyard:platform"
@@ -81,15 +81,6 @@ class ArtifactSource(StrEnum):
     FOLDER = "folder"
 
 
-_CHARTS: Final = {
-    "jobset": "jobset",
-    "kueue": "kueue",
-    "volcano": "volcano",
-    "coscheduling": "scheduler-plugins",
-}
-"""Parts of a stack that accept further chart values, and the artifact of the chart."""
-
-
 class Distribution(StrEnum):
     """Distribution of Kubernetes that the cluster runs."""
 
@@ -127,7 +118,7 @@ class Artifacts(StrictModel):
 
     source: ArtifactSource = ArtifactSource.UPSTREAM
     """upstream: the projects' own addresses. mirror: `registry` and `manifests`. folder: local files."""
-    registry: str | None = Field(default=None, min_length=1, pattern=r"^[^\s:/]+(:[0-9]+)?(/[^\s]+[^/])?$")
+    registry: str | None = Field(default=None, min_length=1, pattern=REGISTRY)
     """With source mirror: registry and prefix, without a scheme. They come before upstream's full names."""
     manifests: str | None = Field(default=None, pattern=r"^https://\S+[^/]$")
     """With source mirror: URL of the folder with the files <artifact>/<version>/<path>."""
@@ -250,7 +241,7 @@ class StackSettings(StrictModel):
         if self.kueue.enabled:
             yield from quotas.problems_of_flavors(self.queues, self.node_pools)
         yield from self._local_queues_declared_twice()
-        for part, artifact in _CHARTS.items():
+        for part, artifact in chart_values.CHARTS.items():
             yield from chart_values.problems(artifact, getattr(self, part).values, f"{part}.values")
         yield from accelerators.problems(self.accelerators, self.node_pools)
         yield from clouds.problems(self.node_pools, self.cluster)

@@ -19,6 +19,9 @@ Image = Annotated[
     ),
 ]
 
+REGISTRY = r"^[^\s:/]+(:[0-9]+)?(/[^\s]+[^/])?$"
+"""A registry, or a repository in it, without a scheme."""
+
 OBJECT = r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$"
 NAME_WORDS = {
     OBJECT: "must be the name of an object: small letters, digits, hyphens and dots, such as registry.vision",

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from trainyard_api.strict import StrictModel
 
-from .value_types import ComputeResources, PullPolicy
+from .value_types import REGISTRY, ComputeResources, PullPolicy
 
 
 class Volcano(StrictModel):
@@ -14,7 +14,7 @@ class Volcano(StrictModel):
 
     enabled: bool = False
     """Whether the stack installs Volcano."""
-    image_registry: str | None = Field(default=None, pattern=r"^[^\s:/]+(:[0-9]+)?(/[^\s]+[^/])?$")
+    image_registry: str | None = Field(default=None, pattern=REGISTRY)
     """Registry of Volcano's images, with an optional prefix. Default: docker.io, or your mirror of it."""
     image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
     """When nodes pull the images."""

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 from .. import rules
 from ..engine import Violation
-from ..parameters import Parameters
+from ..parameters import spelled
 from ..rule import About, Level, Severity
 from .report import Entry, Report
 
@@ -184,18 +184,12 @@ def explanation(rule: About) -> str:
         f"Way out:    {rule.remedy}",
         f"Severity:   {rule.severity}",
         f"Levels:     {levels}",
-        f"Parameters: {', '.join(parameters(rule)) or 'none'}",
+        f"Parameters: {', '.join(map(spelled, rule.parameters)) or 'none'}",
         f"--fix:      {'repairs what is unambiguous' if rule.fixes else 'leaves it to you'}",
         f'Exception:  policy.trainyard.dev/{rule.id}: "until=YYYY-MM-DD; reason"',
         f"More:       {rule.docs}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def parameters(rule: About) -> list[str]:
-    """The parameters that a rule reads, as a stack file spells them."""
-    fields = Parameters.model_fields
-    return [str(fields[name].alias or name) for name in rule.parameters]
 
 
 def word(violation: Violation) -> str:
@@ -207,7 +201,7 @@ def word(violation: Violation) -> str:
 
 def _remark(violation: Violation) -> str:
     if violation.exemption is not None:
-        return f"Excepted until {violation.exemption.until}: {violation.exemption.reason}"
+        return f"Excepted {violation.exemption}"
     return violation.rule.remedy + (" Or run lint --fix." if violation.finding.edits else "")
 
 
@@ -246,8 +240,7 @@ def _sarif_result(entry: Entry, root: Path) -> dict[str, Any]:
         ],
     }
     if violation.exemption is not None:
-        until, reason = violation.exemption.until, violation.exemption.reason
-        result["suppressions"] = [{"kind": "inSource", "justification": f"until {until}: {reason}"}]
+        result["suppressions"] = [{"kind": "inSource", "justification": str(violation.exemption)}]
     return result
 
 

@@ -37,7 +37,7 @@ def by(before: Json, after: Json, today: date) -> tuple[str, ...]:
     """
     old, new = _exceptions(before), _exceptions(after)
     sentences = [
-        f"exception from {rule} until {exemption.until}: {exemption.reason}"
+        f"exception from {rule} {exemption}"
         for rule, exemption in sorted(new.items())
         if rule not in old or exemption.until > old[rule].until
     ]

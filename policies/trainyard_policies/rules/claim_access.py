@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from trainyard_api import json_reader, names
-from trainyard_api.errors import FieldPath
 
 from ..manifest import ReplicatedJob, Workload
 from ..parameters import Parameters
@@ -36,24 +35,15 @@ def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
 def _nodes(workload: Workload, job: ReplicatedJob) -> int:
     """The pods that a ReplicatedJob runs at once; those that train are counted by the ML policy."""
     if job.step == names.ANCESTOR_TRAINER or job.name == names.NODE:
-        policy, path = json_reader.below(workload.spec, FieldPath("spec"), "mlPolicy")
+        policy, path = workload.ml_policy
         nodes = json_reader.integer(policy.get("numNodes"), path.child("numNodes"))
         if nodes is not None:
             return nodes
-    template, path = json_reader.below(job.value, job.path, "template", "spec")
-    replicas = json_reader.integer(job.value.get("replicas"), job.path.child("replicas"))
-    parallelism = json_reader.integer(template.get("parallelism"), path.child("parallelism"))
-    return (1 if replicas is None else replicas) * (1 if parallelism is None else parallelism)
+    return job.pods
 
 
 def _mounts(job: ReplicatedJob, claim: object) -> bool:
-    return any(
-        mount["name"] == claim
-        for container in job.containers()
-        for mount in json_reader.named_objects(
-            container.value.get("volumeMounts"), container.path.child("volumeMounts")
-        )
-    )
+    return any(mount["name"] == claim for container in job.containers() for mount in container.mounts)
 
 
 RULE = Rule(

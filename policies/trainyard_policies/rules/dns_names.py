@@ -24,7 +24,7 @@ def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
     network, at = json_reader.below(workload.spec, _SPEC, "template", "spec", "network")
     if network.get("enableDNSHostnames") is not False:
         return
-    policy, policy_at = json_reader.below(workload.spec, _SPEC, "mlPolicy")
+    policy, policy_at = workload.ml_policy
     nodes = json_reader.integer(policy.get("numNodes"), policy_at.child("numNodes"))
     meet = nodes is not None and nodes > 1 and bool(workload.trainers())
     at = at.child("enableDNSHostnames")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from trainyard_api import json_reader, names, similar
+from trainyard_api import names, similar
 from trainyard_api.errors import FieldPath
 
 from ..manifest import Workload
@@ -20,8 +20,8 @@ _MISSING: Final = f"must have the label {names.FRAMEWORK_LABEL}"
 _SURE: Final = 0.9
 """How similar another label's key must be to count as this one misspelled, of 1."""
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
-_BY_POLICY: Final = ("torch", "jax", "xgboost")
-"""ML policies that are a framework's own; MPI carries several."""
+OF_ONE_FAMILY: Final = ("torch", "jax", "xgboost")
+"""ML policies that leave little doubt about the framework; MPI starts any."""
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
@@ -33,8 +33,8 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
             at = FieldPath("metadata.labels").key(near)
             yield Finding(PATH, _MISSING, (Rename(at, names.FRAMEWORK_LABEL),))
             return
-        policy, _ = json_reader.below(workload.spec, FieldPath("spec"), "mlPolicy")
-        frameworks = [name for name in _BY_POLICY if policy.get(name) is not None]
+        policy, _ = workload.ml_policy
+        frameworks = [name for name in OF_ONE_FAMILY if policy.get(name) is not None]
         edits = (Edit(PATH, frameworks[0]),) if len(frameworks) == 1 else ()
         yield Finding(PATH, _MISSING, edits)
     elif not _NAME.fullmatch(value):

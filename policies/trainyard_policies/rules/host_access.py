@@ -44,7 +44,7 @@ def _namespaces(job: ReplicatedJob) -> Iterator[Finding]:
 
 def _paths(job: ReplicatedJob) -> Iterator[Finding]:
     path = job.pod_path.child("volumes")
-    for position, volume in enumerate(json_reader.named_objects(job.pod.get("volumes"), path)):
+    for position, volume in enumerate(job.volumes):
         if volume.get("hostPath") is not None:
             yield Finding(
                 path.index(position).child("hostPath"), "must not be a hostPath: use an emptyDir or a claim"

@@ -36,11 +36,9 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
 def _volume(workload: Workload, job: ReplicatedJob, container: Container) -> Iterator[Finding]:
     if any(entry["name"] == names.CACHE_IMAGE for entry in container.env):
         return
-    for needed, pod in ((container, job), *((c, j) for j in workload.trainers() if (c := _node(j)))):
-        mounts = json_reader.named_objects(
-            needed.value.get("volumeMounts"), needed.path.child("volumeMounts")
-        )
-        if all(mount["name"] != names.INITIALIZER_VOLUME for mount in mounts):
+    trainers = ((node, trainer) for trainer in workload.trainers() if (node := trainer.container(names.NODE)))
+    for needed, pod in ((container, job), *trainers):
+        if all(mount["name"] != names.INITIALIZER_VOLUME for mount in needed.mounts):
             reason = "it loads into it" if needed is container else f"the step {job.step} loads into it"
             at = needed.path.child("volumeMounts")
             yield Finding(at, f"must mount the volume {names.INITIALIZER_VOLUME!r}: {reason}")
@@ -53,13 +51,8 @@ def _volume(workload: Workload, job: ReplicatedJob, container: Container) -> Ite
             )
 
 
-def _node(job: ReplicatedJob) -> Container | None:
-    return job.container(names.NODE)
-
-
 def _declared(workload: Workload, job: ReplicatedJob) -> bool:
-    volumes = json_reader.named_objects(job.pod.get("volumes"), job.pod_path.child("volumes"))
-    return any(v["name"] == names.INITIALIZER_VOLUME for v in volumes) or (
+    return any(volume["name"] == names.INITIALIZER_VOLUME for volume in job.volumes) or (
         names.INITIALIZER_VOLUME in _claims(workload)
     )
 
@@ -71,32 +64,25 @@ def _claims(workload: Workload) -> Iterator[Any]:
 
 def _waiting(workload: Workload, job: ReplicatedJob) -> Iterator[Finding]:
     for trainer in workload.trainers():
+        if _awaits(trainer, job.name) or _reaches(workload, trainer, job.name):
+            continue
         at = trainer.path.child("dependsOn")
-        awaited = json_reader.named_objects(trainer.value.get("dependsOn"), at)
-        if any(
-            dependency["name"] == job.name and dependency.get("status") == "Complete"
-            for dependency in awaited
-        ):
-            continue
-        if _reaches(workload, trainer, job.name):
-            continue
-        kept = [dict(dependency) for dependency in awaited if dependency["name"] != job.name]
+        kept = [dict(dependency) for dependency in trainer.dependencies if dependency["name"] != job.name]
         dependencies = [*kept, {"name": job.name, "status": "Complete"}]
         yield Finding(at, f"must wait until {job.name!r} is Complete", (Edit(at, dependencies),))
 
 
-def _reaches(workload: Workload, trainer: ReplicatedJob, initializer: str) -> bool:
-    """Whether a job that the trainer waits for waits for the initializer, as MPI's nodes do."""
-    direct = {
-        dependency["name"]
-        for dependency in json_reader.named_objects(trainer.value.get("dependsOn"), trainer.path)
-    }
+def _awaits(job: ReplicatedJob, initializer: str) -> bool:
     return any(
         dependency["name"] == initializer and dependency.get("status") == "Complete"
-        for job in workload.jobs
-        if job.name in direct
-        for dependency in json_reader.named_objects(job.value.get("dependsOn"), job.path)
+        for dependency in job.dependencies
     )
+
+
+def _reaches(workload: Workload, trainer: ReplicatedJob, initializer: str) -> bool:
+    """Whether a job that the trainer waits for waits for the initializer, as MPI's nodes do."""
+    direct = {dependency["name"] for dependency in trainer.dependencies}
+    return any(_awaits(job, initializer) for job in workload.jobs if job.name in direct)
 
 
 RULE = Rule(

@@ -35,7 +35,9 @@ def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
     yield from _network(jobset, at.child("network"))
     for job in workload.jobs:
         yield from _label(job.value, job.path, "groupName")
-        yield from _pods(job.value, job.path)
+        if (pods := job.pods) > _MOST_PODS:
+            has = json_reader.shown(pods)
+            yield Finding(job.path, f"replicas times parallelism must be at most {_MOST_PODS}, is {has}")
     policy = at.child("successPolicy")
     yield from _targets(json_reader.mapping(jobset.get("successPolicy"), policy), policy, list(jobs))
     yield from _failure(*json_reader.below(jobset, at, "failurePolicy"), list(jobs))
@@ -68,17 +70,6 @@ def _label(value: Json, at: FieldPath, field: str) -> Iterator[Finding]:
     text = json_reader.text(value.get(field), at.child(field))
     if text and not STRICT_LABEL.fits(text):
         yield Finding(at.child(field), f"{STRICT_LABEL.sentence}, is {json_reader.shown(text)}")
-
-
-def _pods(job: Json, at: FieldPath) -> Iterator[Finding]:
-    replicas = json_reader.integer(job.get("replicas"), at.child("replicas"))
-    template, path = json_reader.below(job, at, "template", "spec")
-    parallelism = json_reader.integer(template.get("parallelism"), path.child("parallelism"))
-    pods = (1 if replicas is None else replicas) * (1 if parallelism is None else parallelism)
-    if pods > _MOST_PODS:
-        yield Finding(
-            at, f"replicas times parallelism must be at most {_MOST_PODS}, is {json_reader.shown(pods)}"
-        )
 
 
 def _failure(policy: Json, at: FieldPath, jobs: Sequence[str]) -> Iterator[Finding]:

@@ -7,20 +7,18 @@ from typing import Any, Final
 
 from trainyard_api import json_reader, names, similar
 from trainyard_api.errors import FieldPath
-from trainyard_api.json_types import Json
 
 from ..frameworks import KNOWN
 from ..manifest import Workload
 from ..parameters import Parameters
 from ..rule import Edit, Finding, Level, Rule, Severity
 from ..subject import Subject
+from .framework_label import OF_ONE_FAMILY
+from .framework_label import PATH as LABEL
+from .trainer_step import JOBS
 
 PATH: Final = FieldPath("spec.mlPolicy")
-LABEL: Final = FieldPath("metadata.labels").key(names.FRAMEWORK_LABEL)
 POLICIES: Final = ("torch", "jax", "xgboost", "mpi")
-_JOBS: Final = FieldPath("spec.template.spec.replicatedJobs")
-_OF_ONE_FAMILY: Final = ("torch", "jax", "xgboost")
-"""Policies that leave little doubt about the framework; MPI starts any."""
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
@@ -28,7 +26,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     if workload.spec.get("mlPolicy") is None:
         yield from missing(workload)
         return
-    policy, _ = json_reader.below(workload.spec, FieldPath("spec"), "mlPolicy")
+    policy, _ = workload.ml_policy
     chosen = [name for name in POLICIES if policy.get(name) is not None]
     for other in sorted(set(policy) - {"numNodes", *POLICIES}):
         yield Finding(
@@ -37,7 +35,7 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     if len(chosen) > 1:
         yield Finding(PATH, f"must have one policy, has {', '.join(chosen)}")
         return
-    yield from _framework(workload, policy, chosen, parameters)
+    yield from _framework(workload, chosen, parameters)
     if chosen:
         yield from _jobs(workload, chosen[0])
 
@@ -52,9 +50,7 @@ def missing(workload: Workload) -> Iterator[Finding]:
     yield Finding(PATH, "must be set, at least with numNodes", edits)
 
 
-def _framework(
-    workload: Workload, policy: Json, chosen: list[str], parameters: Parameters
-) -> Iterator[Finding]:
+def _framework(workload: Workload, chosen: list[str], parameters: Parameters) -> Iterator[Finding]:
     framework = workload.labels.get(names.FRAMEWORK_LABEL)
     if framework and framework not in (*KNOWN, *parameters.frameworks):
         yield from _unknown(framework, chosen)
@@ -70,7 +66,7 @@ def _framework(
 
 def _unknown(framework: str, chosen: list[str]) -> Iterator[Finding]:
     """An unknown framework under the policy of another."""
-    theirs = [name for name, policy in KNOWN.items() if policy in chosen and policy in _OF_ONE_FAMILY]
+    theirs = [name for name, policy in KNOWN.items() if policy in chosen and policy in OF_ONE_FAMILY]
     if theirs:
         message = (
             f"must be {' or '.join(theirs)} for the policy {chosen[0]}, or one of "
@@ -80,22 +76,21 @@ def _unknown(framework: str, chosen: list[str]) -> Iterator[Finding]:
 
 
 def _jobs(workload: Workload, policy: str) -> Iterator[Finding]:
-    by_name = {job.name: job for job in workload.jobs}
     expected = names.LAUNCHER if policy == "mpi" else names.NODE
     for job in workload.trainers()[:1]:
         if job.name != expected:
             at = job.path.child("name")
             yield Finding(at, f"must be {expected!r}: the policy {policy} builds addresses from that name")
+    if policy != "mpi":
+        return
     number = PATH.child("numNodes")
-    ml_policy = json_reader.mapping(workload.spec.get("mlPolicy"), PATH)
-    if policy == "mpi" and (json_reader.integer(ml_policy.get("numNodes"), number) or 1) > 1:
+    ml_policy, _ = workload.ml_policy
+    if (json_reader.integer(ml_policy.get("numNodes"), number) or 1) > 1:
         yield Finding(
             number, "must be 1, or as many launchers start: set it in the TrainJob", (Edit(number, 1),)
         )
-    if policy == "mpi" and names.NODE not in by_name:
-        yield Finding(
-            _JOBS, f"must have a ReplicatedJob {names.NODE!r}, whose pods {names.LAUNCHER!r} starts"
-        )
+    if all(job.name != names.NODE for job in workload.jobs):
+        yield Finding(JOBS, f"must have a ReplicatedJob {names.NODE!r}, whose pods {names.LAUNCHER!r} starts")
 
 
 RULE = Rule(

@@ -8,7 +8,7 @@ from trainyard_api import json_reader
 from trainyard_api.errors import FieldPath
 from trainyard_api.json_types import Json
 
-from ..manifest import ReplicatedJob, Workload
+from ..manifest import Workload
 from ..name_patterns import LABEL, STRICT_LABEL, SUBDOMAIN, WORD
 from ..parameters import Parameters
 from ..rule import Finding, Level, Rule, Severity
@@ -23,29 +23,16 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     if not workload.generated and not form.fits(workload.name):
         yield Finding(metadata.child("name"), form.sentence)
     yield from _metadata(workload.value, FieldPath())
-    for template, path in _jobsets(workload):
+    for template, path in workload.templates:
         yield from _metadata(template, path)
     for job in workload.jobs:
         if not STRICT_LABEL.fits(job.name):
             yield Finding(job.path.child("name"), STRICT_LABEL.sentence)
-        yield from _templates(job)
+        for template, path in job.templates():
+            yield from _metadata(template, path)
         for container in job.containers():
             if not LABEL.fits(container.name):
                 yield Finding(container.path.child("name"), LABEL.sentence)
-
-
-def _jobsets(workload: Workload) -> Iterator[tuple[Json, FieldPath]]:
-    spec = FieldPath("spec")
-    yield json_reader.below(workload.spec, spec, "template")
-    path = spec.child("runtimePatches")
-    for position, patch in enumerate(json_reader.objects(workload.spec.get("runtimePatches"), path)):
-        yield json_reader.below(patch, path.index(position), "trainingRuntimeSpec", "template")
-
-
-def _templates(job: ReplicatedJob) -> Iterator[Finding]:
-    template, path = json_reader.below(job.value, job.path, "template")
-    yield from _metadata(template, path)
-    yield from _metadata(*json_reader.below(template, path, "spec", "template"))
 
 
 def _metadata(value: Json, path: FieldPath) -> Iterator[Finding]:

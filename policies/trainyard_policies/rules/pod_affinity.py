@@ -25,9 +25,8 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     for template, path in workload.templates:
         yield from _exclusive(template, path)
     for job in workload.jobs:
-        template, path = json_reader.below(job.value, job.path, "template")
-        yield from _exclusive(template, path)
-        yield from _exclusive(*json_reader.below(template, path, "spec", "template"))
+        for template, path in job.templates():
+            yield from _exclusive(template, path)
         for term, at in _terms(job):
             if term.get("namespaceSelector") is not None:
                 yield Finding(at.child("namespaceSelector"), "must be left out")

@@ -46,7 +46,7 @@ def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
 def _order(job: ReplicatedJob, above: Sequence[str]) -> Iterator[Finding]:
     """JobSet starts jobs in their order, so one waits only for those above it."""
     at = job.path.child("dependsOn")
-    for position, dependency in enumerate(json_reader.named_objects(job.value.get("dependsOn"), at)):
+    for position, dependency in enumerate(job.dependencies):
         if dependency["name"] not in above:
             message = f"must be a ReplicatedJob above this one{among(dependency['name'], above)}"
             yield Finding(at.index(position).child("name"), message)
@@ -54,17 +54,16 @@ def _order(job: ReplicatedJob, above: Sequence[str]) -> Iterator[Finding]:
 
 def _volumes(job: ReplicatedJob) -> Iterator[Finding]:
     at = job.pod_path.child("volumes")
-    for position, volume in enumerate(json_reader.named_objects(job.pod.get("volumes"), at)):
+    for position, volume in enumerate(job.volumes):
         yield from _one_of(volume, [key for key in volume if key != "name"], at.index(position), "source")
 
 
 def _mountable(workload: Workload, job: ReplicatedJob) -> list[str]:
     """The volumes that a job's containers may mount: the pod's own, the JobSet's claims, the operator's."""
-    volumes = json_reader.named_objects(job.pod.get("volumes"), job.pod_path.child("volumes"))
     made = [json_reader.below(claim, path, "metadata")[0].get("name") for claim, path in workload.claims()]
-    policy, _ = json_reader.below(workload.spec, FieldPath("spec"), "mlPolicy")
+    policy, _ = workload.ml_policy
     added = (names.MPI_KEY_VOLUME, names.MPI_HOSTS_VOLUME) if policy.get("mpi") is not None else ()
-    return [*(volume["name"] for volume in volumes), *(str(name) for name in made), *added]
+    return [*(volume["name"] for volume in job.volumes), *(str(name) for name in made), *added]
 
 
 def _mounts(job: ReplicatedJob, volumes: Sequence[str]) -> Iterator[Finding]:
@@ -72,7 +71,7 @@ def _mounts(job: ReplicatedJob, volumes: Sequence[str]) -> Iterator[Finding]:
     for container in job.containers():
         at = container.path.child("volumeMounts")
         seen: set[str] = set()
-        for position, mount in enumerate(json_reader.named_objects(container.value.get("volumeMounts"), at)):
+        for position, mount in enumerate(container.mounts):
             if mount["name"] not in mountable:
                 message = (
                     f"must be a volume of the pod, or a claim of the runtime{among(mount['name'], volumes)}"

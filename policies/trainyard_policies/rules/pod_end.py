@@ -18,9 +18,8 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """No pod may take longer than the stack allows, and neither a pod nor its Job waits for a finalizer."""
     for job in workload.jobs:
         yield from _grace(job, parameters.longest_grace)
-        template, path = json_reader.below(job.value, job.path, "template")
-        yield from _finalizers(template, path)
-        yield from _finalizers(*json_reader.below(template, path, "spec", "template"))
+        for template, path in job.templates():
+            yield from _finalizers(template, path)
 
 
 def _grace(job: ReplicatedJob, most: int) -> Iterator[Finding]:

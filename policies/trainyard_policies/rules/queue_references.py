@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from trainyard_api import json_reader, names
-from trainyard_api.errors import FieldPath
+from trainyard_api.errors import FieldPath, InvalidFieldError
 from trainyard_api.json_types import Json
 
 from ..manifest import Manifest
 from ..parameters import Parameters
-from ..rule import Finding, Level, Severity, StackRule
+from ..rule import Finding, Level, Severity, StackRule, unreadable
 from ..subject import Subject
 
 _SPEC: Final = FieldPath("spec")
@@ -24,13 +24,14 @@ def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tup
     for manifest in ours:
         declared.setdefault(manifest.kind, set()).add(manifest.name)
     for manifest in ours:
-        for kind, name, path in _references(manifest):
-            if name is not None and kind in declared and name not in declared[kind]:
-                there = ", ".join(sorted(declared[kind]))
-                yield (
-                    manifest,
-                    Finding(path, f"must name a {kind}: there is no {name!r} (there are: {there})"),
-                )
+        try:
+            for kind, name, path in _references(manifest):
+                if name is not None and kind in declared and name not in declared[kind]:
+                    there = ", ".join(sorted(declared[kind]))
+                    message = f"must name a {kind}: there is no {name!r} (there are: {there})"
+                    yield manifest, Finding(path, message)
+        except InvalidFieldError as error:
+            yield from unreadable(manifest, error)
 
 
 def _references(manifest: Manifest) -> Iterator[tuple[str, str | None, FieldPath]]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainyard_api import json_reader, names
-from trainyard_api.errors import FieldPath
+from trainyard_api import names
 
 from ..manifest import Workload
 from ..parameters import Parameters
@@ -15,7 +14,7 @@ from ..subject import Subject
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """No training container has a variable that the operator sets for its ML policy."""
-    policy, _ = json_reader.below(workload.spec, FieldPath("spec"), "mlPolicy")
+    policy, _ = workload.ml_policy
     reserved = {
         name: chosen
         for chosen, its in names.RESERVED_ENV.items()

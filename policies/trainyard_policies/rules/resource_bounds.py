@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from trainyard_api import amounts, json_reader, quantity
-from trainyard_api.errors import invalid
+from trainyard_api import amounts, quantity
 from trainyard_api.quantity import Quantity
 
 from ..manifest import Container, ReplicatedJob, Workload
 from ..parameters import Parameters
 from ..rule import Finding, Level, Rule, Severity
 from ..subject import Subject
+from .accelerators_equal import amount
 
 _COUNTED: Final = ("cpu", "memory", "ephemeral-storage")
 """What every container uses: 0 of it is no limit for the kubelet, and nothing for a quota."""
@@ -25,17 +25,14 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
         for part in ("requests", "limits"):
             given, path = resources.amounts(part)
             for name, value in given.items():
-                try:
-                    amount = quantity.parse(value)
-                except ValueError as error:
-                    raise invalid(path.key(name), json_reader.shown(value), str(error)) from error
-                if name in bounds and amount.nano > bounds[name].nano:
+                asks = amount(value, path.key(name))
+                if name in bounds and asks.nano > bounds[name].nano:
                     yield Finding(
                         path.key(name),
                         f"must be at most {bounds[name]} on this platform, is {value}",
                         against=f"maxResources.{name}",
                     )
-                elif name in _COUNTED and not amount.nano:
+                elif name in _COUNTED and not asks.nano:
                     message = "must be more than 0: leave it out to get the default of the namespace"
                     yield Finding(path.key(name), message)
     if workload.subject is Subject.RUNTIMES:  # of a TrainJob's pods, only some containers are known

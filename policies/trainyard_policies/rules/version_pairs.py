@@ -8,13 +8,12 @@ from typing import Final
 
 from trainyard_api import json_reader, names
 from trainyard_api.compatibility import Table
-from trainyard_api.errors import FieldPath
-from trainyard_api.json_types import Json
+from trainyard_api.errors import FieldPath, InvalidFieldError
 
 from .. import images
 from ..manifest import Manifest
 from ..parameters import Parameters
-from ..rule import Finding, Level, Severity, StackRule
+from ..rule import Finding, Level, Severity, StackRule, unreadable
 from ..subject import Subject
 
 _REPOSITORIES: Final = {
@@ -36,7 +35,12 @@ _Use = tuple[str, str, Manifest, FieldPath]
 
 def check(manifests: Sequence[Manifest], parameters: Parameters) -> Iterator[tuple[Manifest, Finding]]:
     """Every two versions that the manifests have are not known to fail together."""
-    uses = [use for manifest in manifests for use in _uses(manifest)]
+    uses: list[_Use] = []
+    for manifest in manifests:
+        try:
+            uses += _uses(manifest)
+        except InvalidFieldError as error:
+            yield from unreadable(manifest, error)
     for first, second in combinations(uses, 2):
         for problem in Table.read().problems(dict([first[:2], second[:2]])):
             _, _, manifest, path = second
@@ -50,18 +54,12 @@ def _uses(manifest: Manifest) -> Iterator[_Use]:
             yield "trainer", str(version), manifest, _TRAINER_VERSION
     if manifest.kind != "Deployment":
         return
-    for position, container in enumerate(_containers(manifest)):
+    pod, _ = json_reader.below(manifest.value, FieldPath(), "spec", "template", "spec")
+    for position, container in enumerate(json_reader.named_objects(pod.get("containers"), _CONTAINERS)):
         image = images.parse(str(container.get("image", "")))
         part = _REPOSITORIES.get("/".join(image.repository.split("/")[-2:]))
         if part is not None and image.tag is not None:
             yield part, image.tag, manifest, _CONTAINERS.index(position).child("image")
-
-
-def _containers(deployment: Manifest) -> Sequence[Json]:
-    value = deployment.value
-    for key in ("spec", "template", "spec"):
-        value = json_reader.mapping(value.get(key), FieldPath("spec.template.spec"))
-    return json_reader.named_objects(value.get("containers"), _CONTAINERS)
 
 
 RULE = StackRule(

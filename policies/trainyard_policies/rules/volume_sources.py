@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from trainyard_api import json_reader, names
+from trainyard_api import names
 
 from ..manifest import Workload
 from ..parameters import Parameters
@@ -32,7 +32,7 @@ def check(workload: Workload, _: Parameters) -> Iterator[Finding]:
         return  # the platform team decides which storage its runtimes mount
     for job in workload.jobs:
         path = job.pod_path.child("volumes")
-        for position, volume in enumerate(json_reader.named_objects(job.pod.get("volumes"), path)):
+        for position, volume in enumerate(job.volumes):
             for source, value in volume.items():
                 if value is not None and source not in _FIELDS:
                     at = path.index(position).child(source)

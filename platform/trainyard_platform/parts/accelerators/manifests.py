@@ -14,14 +14,14 @@ Values = dict[str, Any]
 
 
 def values(
-    kind: AcceleratorKind, accelerator: Accelerator, image: tuple[str, str], declared: Mapping[str, NodePool]
+    kind: AcceleratorKind, accelerator: Accelerator, image: Values, declared: Mapping[str, NodePool]
 ) -> Values:
     """Values of the device plugin's chart: where the pools are that have the accelerator.
 
     Args:
         kind: The kind of accelerator; one that has a chart.
         accelerator: The stack's settings.
-        image: Repository and tag.
+        image: Its image, as `helm.image` has it.
         declared: The stack's pools.
     """
     offered = accelerators.resources(kind, accelerator)
@@ -37,7 +37,7 @@ def values(
 def _nvidia(
     kind: AcceleratorKind,
     accelerator: Accelerator,
-    image: tuple[str, str],
+    image: Values,
     matching_pools: Mapping[str, NodePool],
 ) -> Values:
     selectors = [pools.selector(name, pool) for name, pool in matching_pools.items()]
@@ -50,9 +50,8 @@ def _nvidia(
         for selector in selectors or [accelerators.facts()[kind].node_labels]
     ]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-    repository, tag = image
     return {
-        "image": {"repository": repository, "tag": tag},
+        "image": image,
         "migStrategy": str(accelerator.mig.strategy) if accelerator.mig else "none",
         "affinity": {"nodeAffinity": required},
         "tolerations": _tolerations(kind, matching_pools),
@@ -60,29 +59,27 @@ def _nvidia(
 
 
 def _amd(
-    kind: AcceleratorKind, _: Accelerator, image: tuple[str, str], matching_pools: Mapping[str, NodePool]
+    kind: AcceleratorKind, _: Accelerator, image: Values, matching_pools: Mapping[str, NodePool]
 ) -> Values:
     # Its chart has one choice of labels, not one for each pool; without a GPU the
     # plugin has nothing to do.
-    repository, tag = image
     return {
-        "dp": {"image": {"repository": repository, "tag": tag}},
+        "dp": {"image": image},
         "node_selector_enabled": False,
         "tolerations": _tolerations(kind, matching_pools),
     }
 
 
 def _efa(
-    kind: AcceleratorKind, _: Accelerator, image: tuple[str, str], matching_pools: Mapping[str, NodePool]
+    kind: AcceleratorKind, _: Accelerator, image: Values, matching_pools: Mapping[str, NodePool]
 ) -> Values:
     # Its chart chooses nodes by their machine, with a list of all that have EFA; the
     # list is replaced as a whole, so machines that are newer than the chart count
     # too. Of an existing pool the machine is not known: then the chart's list stays.
     machines = {pool.machine.type or "" for pool in matching_pools.values()}
     known = machines and "" not in machines
-    repository, tag = image
     return {
-        "image": {"repository": repository, "tag": tag},
+        "image": image,
         **({"supportedInstanceLabels": {"values": sorted(machines)}} if known else {}),
         "tolerations": _tolerations(kind, matching_pools),
     }

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from trainyard_api import names
+from trainyard_api import names, webhook_paths
 from trainyard_api.json_types import Manifest
 
 from ...objects.annotations import KEPT
@@ -17,7 +17,6 @@ CA_BUNDLES: Final = "webhooks[*].clientConfig.caBundle"
 
 _VERSION: Final = "admissionregistration.k8s.io/v1"
 _WAIT: Final = {"pulumi.com/waitFor": f"jsonpath={{.{CA_BUNDLES}}}"}
-_DASHED: Final = f"{names.TRAINER_GROUP.replace('.', '-')}-{names.TRAINER_VERSION}"
 _UNLESS_DISABLED: Final[Manifest] = {
     "matchExpressions": [{"key": names.WEBHOOK_VALIDATION_LABEL, "operator": "NotIn", "values": ["disabled"]}]
 }
@@ -83,7 +82,7 @@ def _configuration(prefix: str, name: str, settings: WebhookSettings, webhooks: 
 def _mutators(settings: WebhookSettings) -> Iterator[Manifest]:
     yield _webhook(
         f"defaulter.trainjob.{names.TRAINER_GROUP}",
-        "mutate",
+        webhook_paths.MUTATE_TRAINJOB,
         "trainjob",
         _IF_THERE_IS_SOMETHING_TO_DEFAULT,
         reinvocationPolicy="IfNeeded",
@@ -92,7 +91,7 @@ def _mutators(settings: WebhookSettings) -> Iterator[Manifest]:
         # Called once, before Kueue's webhook, which suspends every job of a queue.
         yield _webhook(
             f"holder.trainjob.{names.OWN_PREFIX.removesuffix('/')}",
-            "hold",
+            webhook_paths.HOLD_TRAINJOB,
             "trainjob",
             _IF_IT_IS_HELD_OR_RESUMED,
             reinvocationPolicy="Never",
@@ -102,21 +101,23 @@ def _mutators(settings: WebhookSettings) -> Iterator[Manifest]:
 
 def _validators() -> Iterator[Manifest]:
     for singular, selector in _SELECTORS.items():
-        yield _webhook(f"validator.{singular}.{names.TRAINER_GROUP}", "validate", singular, **selector)
+        path = webhook_paths.VALIDATE + singular
+        yield _webhook(f"validator.{singular}.{names.TRAINER_GROUP}", path, singular, **selector)
 
 
 def _holders() -> Iterator[Manifest]:
     for singular, selector in _SELECTORS.items():
-        yield _webhook(f"{singular}.{names.POLICY_DOMAIN}", "policies", singular, **selector)
+        path = webhook_paths.POLICIES + singular
+        yield _webhook(f"{singular}.{names.POLICY_DOMAIN}", path, singular, **selector)
 
 
 def _webhook(
-    name: str, action: str, singular: str, *conditions: Mapping[str, str], **further: object
+    name: str, path: str, singular: str, *conditions: Mapping[str, str], **further: object
 ) -> Manifest:
     service = {
         "name": names.OPERATOR,
         "namespace": names.SYSTEM_NAMESPACE,
-        "path": f"/{action}-{_DASHED}-{singular}",
+        "path": path,
         "port": 443,
     }
     rule = {

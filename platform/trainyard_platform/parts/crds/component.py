@@ -39,7 +39,7 @@ class Crds(pulumi.ComponentResource):
             annotations = {**KEPT, **RETAINED, "pulumi.com/waitFor": "condition=Established"}
             # Without the status that some of upstream's files have.
             whole = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": manifest["spec"]}
-            declare(annotated(whole, annotations), retention.options(self, []), metadata["name"])
+            declare(annotated(whole, annotations), retention.options(self), metadata["name"])
             self.names.append(metadata["name"])
         self.register_outputs({"names": self.names})
 

@@ -49,8 +49,7 @@ class DataCache(pulumi.ComponentResource):
         super().__init__("trainyard:platform:DataCache", name, {}, opts)
         inside = pulumi.ResourceOptions(parent=self, depends_on=after)
         namespace = declare(manifest.namespace(NAMESPACE), inside, NAMESPACE)
-        repository, tag = helm.image(image)
-        manager = {"repository": repository, "tag": tag, "pullPolicy": str(settings.image_pull_policy)}
+        manager = {**helm.image(image), "pullPolicy": str(settings.image_pull_policy)}
         helm.install(
             RELEASE,
             chart,

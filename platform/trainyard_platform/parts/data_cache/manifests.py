@@ -10,12 +10,11 @@ from trainyard_policies.parameters import Parameters
 from trainyard_policies.rules import host_access, privileges, volume_sources
 
 from ...objects import rights
-from ...objects.admission_policies import bound, policy
+from ...objects.admission_policies import WRITES, bound, policy
 from ...stack.data_cache import ACCOUNT, GROUP
 
 SETS_NAME: Final = f"caches-need-no-devices.{names.POLICY_DOMAIN}"
 SERVICES_NAME: Final = f"caches-stay-in-the-cluster.{names.POLICY_DOMAIN}"
-_WRITES: Final = ("CREATE", "UPDATE")
 _RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 """What the pods of a cache may request: they run outside of the queues."""
 _MOST_PODS: Final = 1_000
@@ -47,7 +46,7 @@ def policies(parameters: Parameters, images: Sequence[str] | None = None) -> Ite
         SETS_NAME,
         policy(
             ["leaderworkersets"],
-            _WRITES,
+            WRITES,
             *first,
             also=dict(others),
             group=(GROUP, "v1"),
@@ -58,7 +57,7 @@ def policies(parameters: Parameters, images: Sequence[str] | None = None) -> Ite
         SERVICES_NAME,
         policy(
             ["services"],
-            _WRITES,
+            WRITES,
             "object.spec.?type.orValue('ClusterIP') == 'ClusterIP' "
             "&& object.spec.?externalIPs.orValue([]).size() == 0",
             "spec: the Service of a data cache must be of type ClusterIP, without externalIPs: only pods of "

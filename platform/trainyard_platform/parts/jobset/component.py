@@ -24,7 +24,6 @@ PORTS = Ports(everybody=(9443,), pods=(8443,))
 class JobSet(pulumi.ComponentResource):
     """Installs JobSet's controller and waits until its webhooks answer."""
 
-    namespace: pulumi.Output[str]
     served: Served
 
     def __init__(
@@ -41,9 +40,8 @@ class JobSet(pulumi.ComponentResource):
         super().__init__("trainyard:platform:JobSet", name, {}, opts)
         inside = pulumi.ResourceOptions(parent=self, depends_on=after)
         namespace = declare(manifest.namespace(NAMESPACE), inside, NAMESPACE)
-        repository, tag = helm.image(image)
         values = {
-            "image": {"repository": repository, "tag": tag, "pullPolicy": str(settings.image_pull_policy)},
+            "image": {**helm.image(image), "pullPolicy": str(settings.image_pull_policy)},
             "controller": {"replicas": settings.replicas, "resources": helm.resources(settings.resources)},
         }
         helm.install(
@@ -56,8 +54,7 @@ class JobSet(pulumi.ComponentResource):
             further=helm.Further("jobset", settings.values),
         )
         self.served = Served(NAMESPACE, namespace, PORTS)
-        self.namespace = pulumi.Output.from_input(NAMESPACE)
-        self.register_outputs({"namespace": self.namespace})
+        self.register_outputs({"namespace": NAMESPACE})
 
 
 def install(assembly: Assembly) -> None:
@@ -76,4 +73,4 @@ def install(assembly: Assembly) -> None:
     )
     assembly.deleted_with = assembly.add(jobset)
     assembly.served.append(jobset.served)
-    pulumi.export("jobsetNamespace", jobset.namespace)
+    pulumi.export("jobsetNamespace", NAMESPACE)

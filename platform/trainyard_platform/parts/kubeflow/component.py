@@ -30,7 +30,7 @@ class Kubeflow(pulumi.ComponentResource):
         super().__init__("trainyard:platform:Kubeflow", name, {}, opts)
         before: list[pulumi.Resource] = []
         if namespace is KubeflowNamespace.CREATE:
-            options = retention.options(self, [])
+            options = retention.options(self)
             before.append(declare(manifests.namespace(), options, names.KUBEFLOW_NAMESPACE))
         if namespace is not KubeflowNamespace.ABSENT:
             inside = pulumi.ResourceOptions(parent=self, depends_on=before)

@@ -51,13 +51,8 @@ class Kueue(pulumi.ComponentResource):
         super().__init__("trainyard:platform:Kueue", name, {}, opts)
         inside = pulumi.ResourceOptions(parent=self, depends_on=after)
         self.namespace = declare(manifest.namespace(NAMESPACE), inside, NAMESPACE)
-        repository, tag = helm.image(image)
         manager = {
-            "image": {
-                "repository": repository,
-                "tag": tag,
-                "pullPolicy": str(settings.image_pull_policy),
-            },
+            "image": {**helm.image(image), "pullPolicy": str(settings.image_pull_policy)},
             "resources": helm.resources(settings.resources),
         }
         values = {

@@ -29,14 +29,9 @@ class Certificate:
 
 
 _DISCOVERY = [
-    {"apiGroups": [""], "resources": ["endpoints", "pods", "services"], "verbs": ["get", "list", "watch"]},
-    {
-        "apiGroups": ["discovery.k8s.io"],
-        "resources": ["endpointslices"],
-        "verbs": ["get", "list", "watch"],
-    },
+    rights.rule("", ["endpoints", "pods", "services"], ["get", "list", "watch"]),
+    rights.rule("discovery.k8s.io", ["endpointslices"], ["get", "list", "watch"]),
 ]
-
 
 _TAKEN_AS_ANSWERED: Final = {"pulumi.com/skipAwait": "true"}
 """A headless Service needs no wait, but the provider would take what its watch shows first, even the

@@ -30,8 +30,6 @@ from .manifests import CERTIFICATE_FOLDER, CONFIGURATION_FOLDER, POLICIES, USER,
 class Operator(pulumi.ComponentResource):
     """Installs the operator and waits until it is ready."""
 
-    namespace: pulumi.Output[str]
-
     def __init__(
         self,
         name: str,
@@ -64,8 +62,7 @@ class Operator(pulumi.ComponentResource):
         )
         if service := manifests.service(process):
             declare(service, pulumi.ResourceOptions(parent=self, depends_on=[deployment]), names.OPERATOR)
-        self.namespace = pulumi.Output.from_input(names.SYSTEM_NAMESPACE)
-        self.register_outputs({"namespace": self.namespace})
+        self.register_outputs({"namespace": names.SYSTEM_NAMESPACE})
 
     def _rights(
         self, process: Process, tenants: Mapping[str, pulumi.Resource], inside: pulumi.ResourceOptions
@@ -131,7 +128,7 @@ def install(assembly: Assembly) -> None:
     assembly.add(operator)
     [system] = assembly.after(System)
     assembly.served.append(Served(names.SYSTEM_NAMESPACE, system, served_ports(stack)))
-    pulumi.export("operatorNamespace", operator.namespace)
+    pulumi.export("operatorNamespace", names.SYSTEM_NAMESPACE)
 
 
 def _process(stack: StackSettings, name: str, policies: Policies | None) -> Process:

@@ -193,7 +193,7 @@ def _pod(process: Process) -> Manifest:
     own_priority = {"priorityClassName": names.OPERATOR} if process.settings.priority_class else {}
     return {
         "serviceAccountName": names.OPERATOR,
-        **pods.spec(process.controllers),
+        **process.controllers.of_pods(),
         **own_priority,
         "automountServiceAccountToken": True,
         "securityContext": pods.restricted(process.user),

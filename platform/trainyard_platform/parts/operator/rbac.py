@@ -4,42 +4,35 @@ Cluster-wide rules are for what lives in any namespace; what the operator keeps
 for itself is bound to the namespace it is kept in.
 """
 
-from typing import Any
-
 from trainyard_api import names
+from trainyard_api.json_types import Manifest
 
-Rules = list[dict[str, Any]]
+from ...objects.rights import rule
+
+Rules = list[Manifest]
 
 CLUSTER: Rules = [
-    {
-        "apiGroups": [names.TRAINER_GROUP],
-        "resources": [names.TRAINJOBS, names.TRAINING_RUNTIMES, names.CLUSTER_TRAINING_RUNTIMES],
-        "verbs": ["get", "list", "watch"],
-    },
-    {"apiGroups": [names.TRAINER_GROUP], "resources": [f"{names.TRAINJOBS}/status"], "verbs": ["patch"]},
+    rule(
+        names.TRAINER_GROUP,
+        [names.TRAINJOBS, names.TRAINING_RUNTIMES, names.CLUSTER_TRAINING_RUNTIMES],
+        ["get", "list", "watch"],
+    ),
+    rule(names.TRAINER_GROUP, [f"{names.TRAINJOBS}/status"], ["patch"]),
     # An owner reference with blockOwnerDeletion needs this where the admission
     # plug-in OwnerReferencesPermissionEnforcement is on, as in OpenShift.
-    {
-        "apiGroups": [names.TRAINER_GROUP],
-        "resources": [f"{names.TRAINJOBS}/finalizers"],
-        "verbs": ["update"],
-    },
-    {
-        "apiGroups": [names.JOBSET_GROUP],
-        "resources": [names.JOBSETS],
-        "verbs": ["create", "delete", "get", "list", "update", "watch"],
-    },
+    rule(names.TRAINER_GROUP, [f"{names.TRAINJOBS}/finalizers"], ["update"]),
+    rule(names.JOBSET_GROUP, [names.JOBSETS], ["create", "delete", "get", "list", "update", "watch"]),
     # JobSet adds to the placement of a Job that it resumes. Where a queue moves a
     # job from one flavor to another, its suspended Jobs have to be recreated.
-    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["delete", "list"]},
+    rule("batch", ["jobs"], ["delete", "list"]),
     # Only pods that have failed are followed; RBAC cannot allow only those.
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
+    rule("", ["pods"], ["list", "watch"]),
     # A controller that cannot create a Job or its pods says so only in an Event.
-    {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "get", "list", "patch"]},
+    rule("", ["events"], ["create", "get", "list", "patch"]),
     # MPI's list of hosts. And a job that upstream's controller started keeps its
     # runtime in a ConfigMap `<job>-runtime-snapshot` beside it; names made of
     # others cannot be listed here.
-    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "get", "update"]},
+    rule("", ["configmaps"], ["create", "get", "update"]),
     {
         "apiGroups": ["scheduling.x-k8s.io", "scheduling.volcano.sh"],
         "resources": ["podgroups"],
@@ -51,106 +44,78 @@ CLUSTER: Rules = [
 SECRETS: Rules = [
     # RBAC cannot allow only the metadata, which is all that the operator gets;
     # it may not list or watch.
-    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "get"]},
+    rule("", ["secrets"], ["create", "get"]),
 ]
 """MPI's key, created once and never changed: bound in the namespaces where MPI jobs may run."""
 
-LAST_LINES: Rules = [{"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]}]
+LAST_LINES: Rules = [rule("", ["pods/log"], ["get"])]
 """To keep what the pods of a failed attempt printed last: bound in the namespaces where that is kept."""
 
 OWN_NAMESPACE: Rules = [
     # A rule with names cannot allow a create: the name is not known yet.
-    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
-    {
-        "apiGroups": ["coordination.k8s.io"],
-        "resources": ["leases"],
-        "resourceNames": [names.OPERATOR],
-        "verbs": ["get", "update"],
-    },
-    {
-        "apiGroups": ["apps"],
-        "resources": ["controllerrevisions"],
-        "verbs": ["create", "delete", "get", "list", "patch", "watch"],
-    },
+    rule("coordination.k8s.io", ["leases"], ["create"]),
+    rule("coordination.k8s.io", ["leases"], ["get", "update"], only=[names.OPERATOR]),
+    rule("apps", ["controllerrevisions"], ["create", "delete", "get", "list", "patch", "watch"]),
 ]
 """The election's Lease and the revisions of runtimes."""
 
 ADMISSION: Rules = [
-    {
-        "apiGroups": ["admissionregistration.k8s.io"],
-        "resources": ["mutatingwebhookconfigurations"],
-        "resourceNames": [names.MUTATING_WEBHOOKS],
-        "verbs": ["get", "patch"],
-    },
-    {
-        "apiGroups": ["admissionregistration.k8s.io"],
-        "resources": ["validatingwebhookconfigurations"],
-        "resourceNames": [names.VALIDATING_WEBHOOKS],
-        "verbs": ["get", "patch"],
-    },
+    rule(
+        "admissionregistration.k8s.io",
+        ["mutatingwebhookconfigurations"],
+        ["get", "patch"],
+        only=[names.MUTATING_WEBHOOKS],
+    ),
+    rule(
+        "admissionregistration.k8s.io",
+        ["validatingwebhookconfigurations"],
+        ["get", "patch"],
+        only=[names.VALIDATING_WEBHOOKS],
+    ),
 ]
 """To write the caBundle of the two webhook configurations, which are cluster-wide."""
 
-TRIALS: Rules = [{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}]
+TRIALS: Rules = [rule("batch", ["jobs"], ["create"])]
 """To have the API server judge the Jobs of a TrainJob in a dry run, as it judges its JobSet. RBAC cannot
 allow only dry runs; an account that may create JobSets may create Jobs through them."""
 
 REPORTS: Rules = [
-    {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
-    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get"]},
+    rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
+    rule("", ["pods"], ["get"]),
+    rule("batch", ["jobs"], ["get"]),
 ]
 """To find out which TrainJob's pod, created by which Job, reports progress (feature gate TrainJobStatus)."""
 
 QUEUES: Rules = [
-    {"apiGroups": [names.KUEUE_GROUP], "resources": ["workloads"], "verbs": ["list", "patch"]},
-    {
-        "apiGroups": [names.KUEUE_GROUP],
-        "resources": ["clusterqueues", "cohorts", "localqueues"],
-        "verbs": ["list"],
-    },
+    rule(names.KUEUE_GROUP, ["workloads"], ["list", "patch"]),
+    rule(names.KUEUE_GROUP, ["clusterqueues", "cohorts", "localqueues"], ["list"]),
 ]
 """To have Kueue take back the quota of a suspended TrainJob, and to tell one that its queue can never
 give it what it asks for, where queues hold JobSets."""
 
 METRICS: Rules = [
-    {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
-    {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
+    rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
+    rule("authorization.k8s.io", ["subjectaccessreviews"], ["create"]),
 ]
 """To check whether a reader may read metrics."""
 
 RETENTION: Rules = [
-    {"apiGroups": [names.TRAINER_GROUP], "resources": [names.TRAINJOBS], "verbs": ["delete"]},
+    rule(names.TRAINER_GROUP, [names.TRAINJOBS], ["delete"]),
 ]
 """To delete TrainJobs that have been finished for long enough."""
 
 CERTIFICATE: Rules = [
-    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
-    {
-        "apiGroups": [""],
-        "resources": ["secrets"],
-        "resourceNames": [names.WEBHOOK_CERTIFICATE],
-        "verbs": ["get", "update"],
-    },
+    rule("", ["secrets"], ["create"]),
+    rule("", ["secrets"], ["get", "update"], only=[names.WEBHOOK_CERTIFICATE]),
 ]
 """The certificate of webhooks and status server, in the one Secret that the replicas share."""
 
 UPSTREAM: Rules = [
-    {
-        "apiGroups": ["coordination.k8s.io"],
-        "resources": ["leases"],
-        "resourceNames": [names.TRAINER_LEASE],
-        "verbs": ["get"],
-    },
+    rule("coordination.k8s.io", ["leases"], ["get"], only=[names.TRAINER_LEASE]),
 ]
 """Whether upstream's own controller runs: bound in its namespace, if that exists."""
 
 PUBLIC_VERSION: Rules = [
-    {
-        "apiGroups": [""],
-        "resources": ["configmaps"],
-        "resourceNames": [names.TRAINER_PUBLIC_CONFIG],
-        "verbs": ["get"],
-    },
+    rule("", ["configmaps"], ["get"], only=[names.TRAINER_PUBLIC_CONFIG]),
 ]
 """For everybody who may use the cluster: the Trainer version that the SDK reads."""

@@ -6,14 +6,13 @@ from typing import Final
 from trainyard_api import names
 from trainyard_api.json_types import Manifest
 
-from ...objects.admission_policies import WEBHOOKS, WITH_WEBHOOKS, bound, policy
+from ...objects.admission_policies import WEBHOOKS, WITH_WEBHOOKS, WRITES, bound, policy
 
 EXEMPTING_LABEL: Final = f"exempting-label.{names.POLICY_DOMAIN}"
 PAST_THE_WEBHOOK: Final = f"nothing-past-the-webhook.{names.POLICY_DOMAIN}"
 """Its name is what people read: the API server has no words for a missing parameter."""
 PODS_END: Final = f"deleted-pods-end.{names.POLICY_DOMAIN}"
 
-_WRITES: Final = ("CREATE", "UPDATE")
 _GRACE: Final = "request.options.?gracePeriodSeconds.orValue(0)"
 """The pod's own for who names none: the API server adds it before it evaluates a policy."""
 _IN_TENANTS: Final[Manifest] = {
@@ -46,7 +45,7 @@ def _exempting_label() -> Manifest:
     )
     return policy(
         [names.CLUSTER_TRAINING_RUNTIMES],
-        _WRITES,
+        WRITES,
         f"authorizer.group('{group}').resource('{resource}').check('{verb}').allowed()",
         f"metadata.labels[{names.WEBHOOK_VALIDATION_LABEL}]: must not be disabled, which is for roll-outs of "
         f"a stack. Leave it out, or get the verb {verb} on {resource}.{group}",
@@ -62,7 +61,7 @@ def _past_the_webhook() -> Manifest:
     """The webhook comes last and goes first: without it nothing of a namespace's users gets in."""
     return policy(
         [names.TRAINING_RUNTIMES, names.TRAINJOBS],
-        _WRITES,
+        WRITES,
         "params.?webhooks.orValue([]).exists(webhook, "
         f"webhook.name == object.kind.lowerAscii() + '.{names.POLICY_DOMAIN}')",
         f"ValidatingWebhookConfiguration {names.VALIDATING_WEBHOOKS} does not hold this kind to the rules of "

@@ -42,7 +42,7 @@ class Queues(pulumi.ComponentResource):
         super().__init__("trainyard:platform:Queues", name, {}, opts)
         # They exist before Kueue and outlive it.
         for manifest in policies:
-            declare(annotated(manifest, KEPT), retention.options(self, []))
+            declare(annotated(manifest, KEPT), retention.options(self))
         active = {name for name, queue in settings.cluster_queues.items() if manifests.becomes_active(queue)}
         earlier: dict[str, list[pulumi.Resource]] = {}
         for manifest in manifests.manifests(settings):

@@ -6,7 +6,7 @@ from typing import Any, Final
 from trainyard_api import names
 from trainyard_api.json_types import Manifest
 
-from ...objects.admission_policies import WEBHOOKS, WITH_WEBHOOKS, bound, policy
+from ...objects.admission_policies import WEBHOOKS, WITH_WEBHOOKS, WRITES, bound, policy
 
 NAME: Final = f"queued-jobs-wait.{names.POLICY_DOMAIN}"
 OWNERS_NAME: Final = f"queued-jobs-own-themselves.{names.POLICY_DOMAIN}"
@@ -132,7 +132,7 @@ def _trainjobs_wait() -> Manifest:
     message = _MISSING.format(kind=names.TRAINJOB, way="Create it again when the platform is back.")
     return policy(
         [names.TRAINJOBS],
-        ["CREATE", "UPDATE"],
+        WRITES,
         # A match condition cannot see the namespace. What another job owns is refused as such.
         f"oldObject != null || ({_QUEUE} == '' ? {_TENANT} == '' || {_PATCHED} : {_SUSPENDED} && {_PATCHED}) "
         f"|| {_OF_A_JOB.format('object')}",
@@ -151,7 +151,7 @@ def _jobsets_wait() -> Manifest:
     message = _MISSING.format(kind=names.JOBSET, way="The operator tries again by itself.")
     return policy(
         [names.JOBSETS],
-        ["CREATE", "UPDATE"],
+        WRITES,
         f"oldObject != null || {_QUEUE} == '' || {_SUSPENDED}",
         message,
         also={
@@ -167,7 +167,7 @@ def _trainjobs_own_themselves() -> Manifest:
     before = f"oldObject != null && {_OF_A_JOB.format('oldObject')}"
     return policy(
         [names.TRAINJOBS],
-        ["CREATE", "UPDATE"],
+        WRITES,
         f"!({_OF_A_JOB.format('object')}) || ({before})",
         "metadata.ownerReferences: the controller of a TrainJob must not be another job, since Kueue would "
         "then count it as a part of that job and give it no quota of its own. Remove the reference, or its "
@@ -183,7 +183,7 @@ def _trainjobs_go_with_their_jobsets() -> Manifest:
     )
     return policy(
         [names.TRAINJOBS],
-        ["CREATE", "UPDATE", "DELETE"],
+        [*WRITES, "DELETE"],
         _TAKES_ITS_JOBSET,
         "a TrainJob must not be deleted without its JobSet, whose pods would run on. Delete it without "
         "propagationPolicy Orphan (kubectl: without --cascade=orphan).",

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from trainyard_api import names
 from trainyard_api.json_types import Manifest
 
 from ...stack.queues import (
@@ -20,6 +19,7 @@ from ...stack.queues import (
     Topology,
 )
 from . import multikueue_manifests
+from .multikueue_manifests import kueue_object
 
 
 def manifests(queues: Queues) -> list[Manifest]:
@@ -38,15 +38,15 @@ def manifests(queues: Queues) -> list[Manifest]:
 
 def topology(name: str, settings: Topology) -> Manifest:
     """A Topology."""
-    return _object("Topology", name, {"levels": [{"nodeLabel": level} for level in settings.levels]})
+    return kueue_object("Topology", name, levels=[{"nodeLabel": level} for level in settings.levels])
 
 
 def flavor(name: str, settings: Flavor) -> Manifest:
     """A ResourceFlavor."""
-    return _object(
+    return kueue_object(
         "ResourceFlavor",
         name,
-        _non_empty(
+        **_non_empty(
             nodeLabels=settings.node_labels,
             nodeTaints=[_dump(taint) for taint in settings.node_taints],
             tolerations=[_dump(toleration) for toleration in settings.tolerations],
@@ -57,22 +57,22 @@ def flavor(name: str, settings: Flavor) -> Manifest:
 
 def admission_check(name: str, settings: AdmissionCheck) -> Manifest:
     """An AdmissionCheck."""
-    return _object("AdmissionCheck", name, _dump(settings))
+    return kueue_object("AdmissionCheck", name, **_dump(settings))
 
 
 def priority(name: str, settings: Priority) -> Manifest:
     """A WorkloadPriorityClass, which has no spec."""
-    head = _object("WorkloadPriorityClass", name, {})
+    head = kueue_object("WorkloadPriorityClass", name)
     del head["spec"]
     return {**head, "value": settings.value, "description": settings.description}
 
 
 def cohort(name: str, settings: Cohort) -> Manifest:
     """A Cohort."""
-    return _object(
+    return kueue_object(
         "Cohort",
         name,
-        _non_empty(
+        **_non_empty(
             parentName=settings.parent,
             resourceGroups=list(_groups(settings.resource_groups)),
             fairSharing=_weight(settings.fair_weight),
@@ -86,36 +86,38 @@ def cluster_queue(name: str, settings: ClusterQueue) -> Manifest:
     checks = [
         _non_empty(name=check.name, onFlavors=list(check.on_flavors)) for check in settings.admission_checks
     ]
-    return _object(
+    return kueue_object(
         "ClusterQueue",
         name,
-        {
-            **_non_empty(
-                cohortName=settings.cohort,
-                resourceGroups=list(_groups(settings.resource_groups)),
-                admissionChecksStrategy={"admissionChecks": checks} if checks else None,
-                fairSharing=_weight(settings.fair_weight),
-            ),
-            "namespaceSelector": settings.namespace_selector.manifest(),
-            "queueingStrategy": str(settings.queueing_strategy),
-            "preemption": {
-                "withinClusterQueue": str(preemption.within_cluster_queue),
-                "reclaimWithinCohort": str(preemption.reclaim_within_cohort),
-                "borrowWithinCohort": {"policy": str(preemption.borrow_within_cohort)},
-            },
-            "flavorFungibility": {
-                "whenCanBorrow": str(settings.flavor_fungibility.when_can_borrow),
-                "whenCanPreempt": str(settings.flavor_fungibility.when_can_preempt),
-            },
-            "stopPolicy": str(settings.stop_policy),
+        **_non_empty(
+            cohortName=settings.cohort,
+            resourceGroups=list(_groups(settings.resource_groups)),
+            admissionChecksStrategy={"admissionChecks": checks} if checks else None,
+            fairSharing=_weight(settings.fair_weight),
+        ),
+        namespaceSelector=settings.namespace_selector.manifest(),
+        queueingStrategy=str(settings.queueing_strategy),
+        preemption={
+            "withinClusterQueue": str(preemption.within_cluster_queue),
+            "reclaimWithinCohort": str(preemption.reclaim_within_cohort),
+            "borrowWithinCohort": {"policy": str(preemption.borrow_within_cohort)},
         },
+        flavorFungibility={
+            "whenCanBorrow": str(settings.flavor_fungibility.when_can_borrow),
+            "whenCanPreempt": str(settings.flavor_fungibility.when_can_preempt),
+        },
+        stopPolicy=str(settings.stop_policy),
     )
 
 
 def local_queue(settings: LocalQueue) -> Manifest:
     """A LocalQueue."""
-    spec = {"clusterQueue": settings.cluster_queue, "stopPolicy": str(settings.stop_policy)}
-    manifest = _object("LocalQueue", settings.name, spec)
+    manifest = kueue_object(
+        "LocalQueue",
+        settings.name,
+        clusterQueue=settings.cluster_queue,
+        stopPolicy=str(settings.stop_policy),
+    )
     manifest["metadata"]["namespace"] = settings.namespace
     return manifest
 
@@ -154,15 +156,6 @@ def _quotas(covered: Iterable[str], quotas: Mapping[str, Quota]) -> Iterator[Man
 
 def _weight(weight: str | None) -> Manifest | None:
     return {"weight": weight} if weight is not None else None
-
-
-def _object(kind: str, name: str, spec: Manifest) -> Manifest:
-    return {
-        "apiVersion": names.KUEUE_API_VERSION,
-        "kind": kind,
-        "metadata": {"name": name},
-        "spec": spec,
-    }
 
 
 def _dump(settings: Any) -> Manifest:

@@ -27,7 +27,7 @@ _CHANGED: Mapping[Integration, Sequence[str]] = {Integration.JOB: ("patch",)}
 def manager(settings: MultiKueue) -> list[Manifest]:
     """The objects by which a manager sends jobs, those that others name first."""
     clusters = [
-        _object(
+        kueue_object(
             "MultiKueueCluster",
             name,
             clusterSource={"kubeConfig": {"location": cluster.kubeconfig_secret, "locationType": "Secret"}},
@@ -35,11 +35,11 @@ def manager(settings: MultiKueue) -> list[Manifest]:
         for name, cluster in settings.workers.items()
     ]
     configs = [
-        _object("MultiKueueConfig", name, clusters=list(dispatch.workers))
+        kueue_object("MultiKueueConfig", name, clusters=list(dispatch.workers))
         for name, dispatch in settings.dispatch.items()
     ]
     checks = [
-        _object(
+        kueue_object(
             "AdmissionCheck",
             name,
             controllerName=names.MANAGED_BY_MULTIKUEUE,
@@ -75,7 +75,8 @@ def worker(namespace: str, integrations: Iterable[Integration]) -> list[Manifest
     ]
 
 
-def _object(kind: str, name: str, **spec: Any) -> Manifest:
+def kueue_object(kind: str, name: str, **spec: Any) -> Manifest:
+    """An object of Kueue's API."""
     return {
         "apiVersion": names.KUEUE_API_VERSION,
         "kind": kind,

@@ -12,6 +12,7 @@ from ...assembly import Assembly
 from ...objects import manifest, retention
 from ...objects.annotations import KEPT
 from ...objects.declare import declare
+from ..operator import endpoints as operator
 
 
 class System(pulumi.ComponentResource):
@@ -19,10 +20,9 @@ class System(pulumi.ComponentResource):
 
     def __init__(self, name: str, opts: pulumi.ResourceOptions) -> None:
         super().__init__("trainyard:platform:System", name, {}, opts)
-        labels = {"app.kubernetes.io/name": names.OPERATOR, "app.kubernetes.io/part-of": "trainyard"}
         declare(
-            manifest.namespace(names.SYSTEM_NAMESPACE, labels=labels, annotations=KEPT),
-            retention.options(self, []),
+            manifest.namespace(names.SYSTEM_NAMESPACE, labels=operator.LABELS, annotations=KEPT),
+            retention.options(self),
             names.SYSTEM_NAMESPACE,
         )
         self.register_outputs({})

@@ -57,7 +57,7 @@ def job(image: Image, controllers: Controllers, user: int | None) -> Manifest:
     pod = {
         "serviceAccountName": CERTIFICATE_JOB,
         "restartPolicy": "Never",
-        **pods.spec(controllers),
+        **controllers.of_pods(),
         "securityContext": pods.restricted(user),
         "containers": [container],
         "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory"}}],
