@@ -77,11 +77,18 @@ class _Credential(msgspec.Struct, rename="camel"):
     status: _Status
 
 
+_given: Final[dict[str, _Status]] = {}
+"""What plugins have given to this process, by what each was run with. A roll-out connects nine times, and each
+run may take a second."""
+
+
 class Credential:
     """A plugin's credentials, renewed when they expire or the API server rejects them.
 
+    As in kubectl, all connections of a process share what a plugin gave.
+
     Args:
-        plugin: The plugin, which runs at once.
+        plugin: The plugin, which runs at once, unless it has given good credentials before.
         clock: The current time, with a time zone.
         until: The `time.monotonic` by which the plugin must answer, without a terminal; None: it may ask the
             user, and take its time.
@@ -102,6 +109,7 @@ class Credential:
         self._status = _Status()
         self._failures: list[RenewalError] = []
         self._again_at = clock()
+        self._key = repr((plugin.config, plugin.cluster, plugin.folder))
         self._renew()
 
     def token(self) -> str:
@@ -111,8 +119,7 @@ class Credential:
             RenewalError: It has expired, and the plugin does not give another one now.
             CredentialsError: The plugin has failed to for minutes.
         """
-        expires = self._status.expiration_timestamp
-        if expires is not None and self._clock() >= expires - MARGIN:
+        if self._has_expired(self._status):
             self._renew_expired()
         return self._status.token
 
@@ -134,8 +141,20 @@ class Credential:
             self._failures.append(RenewalError(str(error)))
             raise self._failures[-1] from error
 
+    def _has_expired(self, status: _Status) -> bool:
+        expires = status.expiration_timestamp
+        return expires is not None and self._clock() >= expires - MARGIN
+
     def _renew(self) -> None:
-        status = _run(self._plugin, self._until)
+        """Take what another connection has been given since, or run the plugin."""
+        given = _given.get(self._key)
+        if given is None or given == self._status or self._has_expired(given):
+            given = _run(self._plugin, self._until)
+        self._use(given)
+        _given[self._key] = given
+        self._failures.clear()
+
+    def _use(self, status: _Status) -> None:
         certificate, key = status.client_certificate_data, status.client_key_data
         if bool(certificate) != bool(key):
             raise _error(self._plugin, "gave a client certificate without its key, or the reverse")
@@ -148,7 +167,6 @@ class Credential:
             except ssl.SSLError as error:
                 raise _error(self._plugin, f"gave an unusable client certificate: {error}") from error
         self._status = status
-        self._failures.clear()
 
 
 def _run(plugin: ExecPlugin, until: float | None) -> _Status:
