@@ -79,18 +79,14 @@ def _too_much(
         if len(bounds) < len(capacities):
             continue
         # All pods of a ReplicatedJob are of one flavor; those of several may share what there is.
-        largest = max((amounts[name].times(n) for n, amounts in requests if name in amounts), key=_nano)
-        if largest.nano > max(bounds, default=0):
+        largest = max(amounts[name].times(n).nano for n, amounts in requests if name in amounts)
+        if largest > max(bounds, default=0):
             most, of = max(bounds, default=0), " in one flavor" if len(bounds) > 1 else ""
         elif total.nano > sum(bounds):
             most, of = sum(bounds), " in all flavors" if len(bounds) > 1 else ""
         else:
             continue
         yield _shown(name, total, requests), f"has at most {Quantity(most, total.notation)}{of}"
-
-
-def _nano(amount: Quantity) -> int:
-    return amount.nano
 
 
 def _shown(name: str, total: Quantity, requests: Sequence[tuple[int, Amounts]]) -> str:

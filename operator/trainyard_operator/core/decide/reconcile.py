@@ -377,7 +377,7 @@ def _next_step(observed: Observed, now: datetime, settings: Settings, using: Fra
         step = _activation_step(observed, jobset, now)
         if step is not None:
             return step
-    if jobset is not None and _runs(observed):
+    if jobset is not None and not jobset.suspend and not _is_suspended(job):
         return _running_step(observed, jobset, now, settings)
     if queued and jobset is not None and not jobset.suspend:
         return _Step()  # Kueue is about to suspend it.
@@ -483,12 +483,6 @@ def _suspended_as_wanted(job: TrainJob, jobset: JobSet, *, queued: bool) -> bool
     if queued:
         return _is_suspended(job) or not queueing.is_gated(jobset)
     return jobset.suspend == _is_suspended(job)
-
-
-def _runs(observed: Observed) -> bool:
-    """Whether the JobSet is to be left alone, because it runs and should."""
-    jobset = observed.jobset
-    return jobset is not None and not jobset.suspend and not _is_suspended(observed.trainjob)
 
 
 def _running_step(observed: Observed, jobset: JobSet, now: datetime, settings: Settings) -> _Step:
@@ -612,7 +606,7 @@ def _jobset_step(
     jobset = observed.jobset
     if jobset is None or not job_recreation.is_due(jobset, marked):
         return _Step(writes=_writes(observed, record, first, marked))
-    held = _marked(job_recreation.held(manifest), observed, revision, settings)
+    held = _marked(queueing.with_suspend(manifest, True), observed, revision, settings)
     if writes := _writes(observed, record, first, held):
         return _Step(writes=writes, wait=COLLECT_SECONDS)
     if observed.jobs is None:
