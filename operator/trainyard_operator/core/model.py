@@ -38,6 +38,11 @@ class TrainJob:
     that entry: nothing depends on it but words, what admission refuses, and whether their own job stops as
     soon as it is deleted."""
 
+    @property
+    def suspended(self) -> bool:
+        """Whether `spec.suspend` is true."""
+        return self.spec.get("suspend") is True
+
 
 @dataclass(frozen=True, slots=True)
 class Runtime:

@@ -162,12 +162,8 @@ def runtime_too_large(runtime: Runtime, old: Runtime | None, allowed: Limits) ->
     return tuple(limits.sizes_of_runtime(runtime.spec, allowed))
 
 
-def _is_suspended(job: TrainJob) -> bool:
-    return job.spec.get("suspend") is True
-
-
 def _suspends(job: TrainJob, old: TrainJob) -> bool:
-    return _is_suspended(job) and not _is_suspended(old)
+    return job.suspended and not old.suspended
 
 
 def _only_resumes(job: TrainJob, old: TrainJob | None) -> bool:
@@ -237,7 +233,7 @@ def _suspend_warnings(job: TrainJob, old: TrainJob | None, settings: Settings) -
     sent suspended has our gate (see `suspended_on_create`).
     """
     queue = job.labels.get(names.QUEUE_LABEL)
-    if old is not None or not queue or not _is_suspended(job):
+    if old is not None or not queue or not job.suspended:
         return
     gates = job.annotations.get(names.QUEUE_GATES_ANNOTATION, "").split(",")
     if settings.queue_holds_jobset or names.SENT_SUSPENDED in gates:

@@ -86,7 +86,7 @@ def _without_times(patches: Sequence[Json]) -> list[Any]:
 
 def _change_errors(job: TrainJob, old: TrainJob, jobset: JobSet | None) -> Iterator[FieldError]:
     """Kueue patches and resumes in one request, hence suspended before or after is enough."""
-    if old.spec.get("suspend") is not True and job.spec.get("suspend") is not True:
+    if not old.suspended and not job.suspended:
         detail = (
             "RuntimePatches can only be modified when the TrainJob is suspended before or after the update"
         )

@@ -191,10 +191,6 @@ def _own_jobset(observed: Observed) -> JobSet | None:
     return jobset if jobset is not None and jobset.owner_uid == observed.trainjob.uid else None
 
 
-def _is_suspended(job: TrainJob) -> bool:
-    return job.spec.get("suspend") is True
-
-
 def _while_deleted(job: TrainJob, jobset: JobSet | None, settings: Settings) -> Plan:
     """A TrainJob that a finalizer keeps runs on, unless Kueue held it: its quota is then already another's.
 
@@ -247,7 +243,7 @@ def _suspension(
     now: datetime,
     settings: Settings,
 ) -> conditions.Conditions:
-    if _is_suspended(job):
+    if job.suspended:
         return _with_suspended(before, now)
     held = _is_held_by_kueue(job) or queueing.holds(job, jobset, settings)
     if held and not settings.keeps_resumed and not conditions.finished(before):
@@ -339,7 +335,7 @@ def _remaining(
 ) -> float | None:
     """Seconds until the deadline; None without one, while suspended, and while it waits in a queue."""
     seconds = job.spec.get("activeDeadlineSeconds")
-    if not isinstance(seconds, int) or seconds <= 0 or _is_suspended(job):
+    if not isinstance(seconds, int) or seconds <= 0 or job.suspended:
         return None
     start: datetime | None
     if settings.queue_holds_jobset and jobset is None:
@@ -377,7 +373,7 @@ def _next_step(observed: Observed, now: datetime, settings: Settings, using: Fra
         step = _activation_step(observed, jobset, now)
         if step is not None:
             return step
-    if jobset is not None and not jobset.suspend and not _is_suspended(job):
+    if jobset is not None and not jobset.suspend and not job.suspended:
         return _running_step(observed, jobset, now, settings)
     if queued and jobset is not None and not jobset.suspend:
         return _Step()  # Kueue is about to suspend it.
@@ -481,8 +477,8 @@ def _unless_rejected(step: _Step, observed: Observed, now: datetime) -> _Step:
 
 def _suspended_as_wanted(job: TrainJob, jobset: JobSet, *, queued: bool) -> bool:
     if queued:
-        return _is_suspended(job) or not queueing.is_gated(jobset)
-    return jobset.suspend == _is_suspended(job)
+        return job.suspended or not queueing.is_gated(jobset)
+    return jobset.suspend == job.suspended
 
 
 def _running_step(observed: Observed, jobset: JobSet, now: datetime, settings: Settings) -> _Step:
