@@ -64,7 +64,7 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True)
 class ReplicatedJobStatus:
-    """How many child Jobs of one ReplicatedJob are in which state (JobSet v1alpha2)."""
+    """How many child Jobs of one ReplicatedJob are in which state, as JobSet v1alpha2 writes it."""
 
     name: str
     ready: int = 0
