@@ -337,12 +337,9 @@ def _runtime_errors(runtime: Runtime, using: Framework) -> Iterator[FieldError]:
 
 def _policy_errors(runtime: Runtime, policy: str, using: Framework) -> Iterator[FieldError]:
     """Policies that no plugin implements, such as Flux: a TrainJob with one would be refused."""
-    sources = using.implemented(policy)
-    path = FieldPath("spec").child(policy)
-    for source, value in json_reader.mapping(runtime.spec.get(policy), path).items():
-        if value is not None and source != "numNodes" and source not in sources:
-            supported = ", ".join(f'"{name}"' for name in sorted(sources))
-            yield FieldError(ErrorType.NOT_SUPPORTED, str(path), source, f"supported values: {supported}")
+    supported = ", ".join(f'"{name}"' for name in sorted(using.implemented(policy)))
+    for source in using.unimplemented(runtime, policy):
+        yield FieldError(ErrorType.NOT_SUPPORTED, f"spec.{policy}", source, f"supported values: {supported}")
 
 
 def _replicated_job_errors(job: Json, path: FieldPath) -> Iterator[FieldError]:

@@ -294,22 +294,17 @@ def _pod_set(job: Json, ml_policy: Json | None) -> PodSet:
     return PodSet(job["name"], ancestor, max(1, 1 if count is None else count))
 
 
-def trainers(info: Info, trains: Callable[[Json], bool]) -> list[Json]:
-    """The ReplicatedJobs that train: the trainer's step, and others of which `trains` says so."""
-    return [job for job in info.jobs if templates.ancestor(job) == names.ANCESTOR_TRAINER or trains(job)]
-
-
-def with_resources(info: Info, trains: Callable[[Json], bool]) -> Info:
+def with_resources(info: Info, trainers: Callable[[Info], Sequence[Json]]) -> Info:
     """With the TrainJob's resourcesPerNode, key by key, in the container `node` of those that train.
 
     Args:
         info: The requested job.
-        trains: Whether a ReplicatedJob other than the trainer's step trains.
+        trainers: Returns the ReplicatedJobs that train.
     """
     given = json_reader.optional_mapping((info.trainer or {}).get("resourcesPerNode"), _RESOURCES_PATH)
     if given is None or info.ml_policy is None:
         return info
-    to_change = trainers(info, trains)
+    to_change = trainers(info)
     if not to_change:
         return info
     amounts = templates.resources(given, _RESOURCES_PATH)
