@@ -21,8 +21,8 @@ from .patches import what_is_said
 ML_POLICY_PATH: Final = FieldPath("spec.mlPolicy")
 POD_GROUP_PATH: Final = FieldPath("spec.podGroupPolicy")
 DNS_PATH: Final = templates.SPEC_PATH.child("network", "enableDNSHostnames")
-_NODES_PATH: Final = FieldPath("spec.trainer.numNodes")
-_RESOURCES_PATH: Final = FieldPath("spec.trainer.resourcesPerNode")
+_TRAINER_PATH: Final = FieldPath("spec.trainer")
+_RESOURCES_PATH: Final = _TRAINER_PATH.child("resourcesPerNode")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,23 @@ class Info:
     @property
     def trainer(self) -> Json | None:
         """`spec.trainer`; None only if absent, not if empty."""
-        return json_reader.optional_mapping(self.trainjob.spec.get("trainer"), FieldPath("spec.trainer"))
+        return json_reader.optional_mapping(self.trainjob.spec.get("trainer"), _TRAINER_PATH)
+
+    @property
+    def nodes(self) -> int | None:
+        """`spec.trainer.numNodes`."""
+        return json_reader.integer((self.trainer or {}).get("numNodes"), _TRAINER_PATH.child("numNodes"))
+
+    @property
+    def processes(self) -> int | None:
+        """`spec.trainer.numProcPerNode`."""
+        path = _TRAINER_PATH.child("numProcPerNode")
+        return json_reader.integer((self.trainer or {}).get("numProcPerNode"), path)
+
+    @property
+    def env(self) -> tuple[Json, ...]:
+        """The variables in `spec.trainer.env`, as they are copied into a container."""
+        return templates.environment((self.trainer or {}).get("env"), _TRAINER_PATH.child("env"))
 
     def policy(self, name: str) -> Json | None:
         """The source of that name in the runtime's mlPolicy, None if it has another or none."""
@@ -117,8 +133,7 @@ class Info:
 
     def counted(self, pod_set: PodSet) -> PodSet:
         """The pod set with as many pods as the TrainJob asks for, if it does."""
-        nodes = json_reader.integer((self.trainer or {}).get("numNodes"), _NODES_PATH)
-        return pod_set if nodes is None else replace(pod_set, count=nodes)
+        return pod_set if self.nodes is None else replace(pod_set, count=self.nodes)
 
     @property
     def injects_nothing(self) -> bool:
