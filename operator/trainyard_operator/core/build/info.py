@@ -140,9 +140,9 @@ class Info:
         """Whether the framework's variables are left out, as Trainer v2.3 does without `spec.trainer`."""
         return self.settings.as_trainer_builds and self.trainer is None
 
-    def container(self, job: str, name: str) -> Json | None:
-        """The container of that name in the ReplicatedJob of that name."""
-        return next((templates.container(j, name) for j in self.jobs if j["name"] == job), None)
+    def container(self, job: str) -> Json | None:
+        """The container `node`, in which training processes run, of the ReplicatedJob of that name."""
+        return next((templates.container(j, names.NODE) for j in self.jobs if j["name"] == job), None)
 
     def endpoints(self, pod_set: PodSet) -> Iterator[str]:
         """The addresses of its pods, one at a time: there may be very many."""
@@ -179,18 +179,18 @@ class Info:
         """With `edit` applied to the ReplicatedJobs of these names."""
         return replace(self, jobs=tuple(edit(job) if job["name"] in targets else job for job in self.jobs))
 
-    def with_env(self, job: str, container: str, env: Iterable[Json]) -> Info:
-        """With the variables in that container, each replacing the one of its name."""
-        variables = tuple(env)
-        return self.with_job(
-            job, lambda j: templates.with_container(j, container, lambda c: templates.with_env(c, variables))
-        )
+    def with_container(self, job: str, edit: templates.Edit) -> Info:
+        """With `edit` applied to the container `node` of that ReplicatedJob."""
+        return self.with_job(job, lambda j: templates.with_container(j, names.NODE, edit))
 
-    def with_port(self, job: str, container: str, port: int) -> Info:
-        """With the port opened on that container."""
-        return self.with_job(
-            job, lambda j: templates.with_container(j, container, lambda c: templates.with_port(c, port))
-        )
+    def with_env(self, job: str, env: Iterable[Json]) -> Info:
+        """With the variables in the container `node`, each replacing the one of its name."""
+        variables = tuple(env)
+        return self.with_container(job, lambda container: templates.with_env(container, variables))
+
+    def with_port(self, job: str) -> Info:
+        """With the port at which trainers meet opened on the container `node`."""
+        return self.with_container(job, lambda container: templates.with_port(container, names.TRAINER_PORT))
 
     def with_volumes(self, job: str, volumes: Sequence[Json]) -> Info:
         """With the volumes in the pods of that ReplicatedJob, each replacing the one of its name."""
@@ -200,13 +200,10 @@ class Info:
 
         return self.with_job(job, lambda j: templates.with_pod_template(j, edit))
 
-    def with_mounts(self, job: str, container: str, mounts: Sequence[Json]) -> Info:
-        """With the mounts in that container, each replacing the one at its path."""
-        return self.with_job(
-            job,
-            lambda j: templates.with_container(
-                j, container, lambda c: templates.upserted(c, "volumeMounts", "mountPath", mounts)
-            ),
+    def with_mounts(self, job: str, mounts: Sequence[Json]) -> Info:
+        """With the mounts in the container `node`, each replacing the one at its path."""
+        return self.with_container(
+            job, lambda container: templates.upserted(container, "volumeMounts", "mountPath", mounts)
         )
 
 

@@ -105,13 +105,13 @@ class MPI:
             info = info.with_count(names.NODE, max(info.nodes - 1, 1) if trains_too else info.nodes)
         for job in (names.NODE, names.LAUNCHER):
             info = info.with_volumes(job, (_key_volume(info),))
-            info = info.with_mounts(job, names.NODE, (_key_mount(policy),))
+            info = info.with_mounts(job, (_key_mount(policy),))
         info = info.with_volumes(names.LAUNCHER, (_hosts_volume(info),))
-        if info.container(names.LAUNCHER, names.NODE) is not None:
-            info = info.with_mounts(names.LAUNCHER, names.NODE, (_HOSTS_MOUNT,))
-            info = info.with_env(names.LAUNCHER, names.NODE, _launcher_env(info, policy))
+        if info.container(names.LAUNCHER) is not None:
+            info = info.with_mounts(names.LAUNCHER, (_HOSTS_MOUNT,))
+            info = info.with_env(names.LAUNCHER, _launcher_env(info, policy))
         if trains_too:
-            info = info.with_env(names.NODE, names.NODE, info.env)
+            info = info.with_env(names.NODE, info.env)
         return _with_one_image(info)
 
     def build(self, info: Info) -> Sequence[Child]:
@@ -246,7 +246,7 @@ def _image(info: Info) -> str | None:
 
 def _images(info: Info) -> dict[str, str | None]:
     """The images of launcher and workers, by ReplicatedJob, as the runtime has them."""
-    containers = {job: info.container(job, names.NODE) for job in (names.LAUNCHER, names.NODE)}
+    containers = {job: info.container(job) for job in (names.LAUNCHER, names.NODE)}
     return {job: container.get("image") for job, container in containers.items() if container is not None}
 
 

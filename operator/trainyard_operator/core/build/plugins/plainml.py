@@ -44,4 +44,4 @@ class PlainML:
         if pods is None or any(info.policy(name) is not None for name in _OWN_DUTY):
             return info
         info = info.with_count(pods.name, info.counted(pods).count)
-        return info.with_env(pods.name, names.NODE, info.env)
+        return info.with_env(pods.name, info.env)

@@ -63,8 +63,8 @@ class Torch:
             info = info.with_count(pods.name, pods.count)
         if step is not None and not info.injects_nothing:
             injected = rendezvous[:3] if runs_torchtune(info.trainer or {}) else rendezvous
-            info = info.with_env(pods.name, names.NODE, (*info.env, *injected))
-            info = info.with_port(pods.name, names.NODE, names.TRAINER_PORT)
+            info = info.with_env(pods.name, (*info.env, *injected))
+            info = info.with_port(pods.name)
         return _injected(info, policy, rendezvous)
 
 
@@ -145,7 +145,7 @@ def _rendezvous(info: Info, pods: PodSet, processes: str) -> tuple[Json, ...]:
     return (
         {"name": "PET_NNODES", "value": str(pods.count)},
         {"name": "PET_NPROC_PER_NODE", "value": processes},
-        {"name": "PET_NODE_RANK", "valueFrom": {"fieldRef": {"fieldPath": names.JOB_COMPLETION_INDEX_PATH}}},
+        templates.rank("PET_NODE_RANK"),
         {"name": "PET_MASTER_ADDR", "value": info.rendezvous(pods)},
         {"name": "PET_MASTER_PORT", "value": str(names.TRAINER_PORT)},
     )
