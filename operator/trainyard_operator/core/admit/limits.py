@@ -106,7 +106,7 @@ def sizes_of_trainjob(spec: Json, limits: Limits) -> Iterator[FieldError]:
     yield from many
     if many:
         return
-    for where, path in _patched(spec):
+    for where, path in patches.parts(spec, "spec"):
         yield from _number_errors(where, path.child("replicatedJobs"), "replicatedJobs", REPLICATED_JOBS)
 
 
@@ -117,9 +117,9 @@ def of_trainjob(job: TrainJob, limits: Limits) -> Iterator[FieldError]:
     if nodes is not None and nodes < 0:
         yield FieldError(ErrorType.INVALID, str(_NODES), nodes, "must be greater than or equal to 0")
     yield from _pod_errors(nodes, _NODES, limits)
-    for spec, path in _patched(job.spec):
+    for spec, path in patches.parts(job.spec, "spec"):
         yield from _parallelism_errors(spec, path, limits)
-    for metadata, path in _patched(job.spec, "metadata"):
+    for metadata, path in patches.parts(job.spec, "metadata"):
         at = path.child("annotations")
         for name in json_reader.text_map(metadata.get("annotations"), at):
             if name.startswith(names.OWN_PREFIX):
@@ -184,12 +184,6 @@ def _last_suffix(replicated: Json) -> str:
     job = max(0, _number(replicated, "replicas", FieldPath()) - 1)
     pod = max(0, replicated["template"]["spec"]["completions"] - 1)
     return f"-{replicated['name']}-{job}-{pod}{_RANDOM_SUFFIX}"
-
-
-def _patched(trainjob: Json, part: str = "spec") -> Iterator[tuple[Json, FieldPath]]:
-    """The part of the JobSet template in each of the runtimePatches, with its path."""
-    for position, patch in enumerate(json_reader.objects(trainjob.get("runtimePatches"), patches.PATH)):
-        yield json_reader.below(patch, patches.PATH.index(position), "trainingRuntimeSpec", "template", part)
 
 
 def _size_errors(spec: Json, most: int) -> Iterator[FieldError]:

@@ -15,8 +15,7 @@ from trainyard_api import json_reader, merge, names
 from trainyard_api.errors import FieldPath, InvalidFieldError, invalid
 
 from ..model import Generated, Json, Runtime, TrainJob
-from . import templates
-from .patches import what_is_said
+from . import patches, templates
 
 ML_POLICY_PATH: Final = FieldPath("spec.mlPolicy")
 POD_GROUP_PATH: Final = FieldPath("spec.podGroupPolicy")
@@ -224,29 +223,24 @@ def new_info(trainjob: TrainJob, runtime: Runtime, settings: Settings) -> Info:
 
     Raises `InvalidFieldError` for an invalid field.
     """
-    template = json_reader.mapping(runtime.spec.get("template"), FieldPath("spec.template"))
-    metadata = json_reader.mapping(template.get("metadata"), FieldPath("spec.template.metadata"))
-    labels = dict(json_reader.text_map(metadata.get("labels"), FieldPath("spec.template.metadata.labels")))
-    annotations = dict(
-        json_reader.text_map(metadata.get("annotations"), FieldPath("spec.template.metadata.annotations"))
-    )
+    template, path = json_reader.below(runtime.spec, FieldPath("spec"), "template")
+    metadata, at = json_reader.below(template, path, "metadata")
+    labels = dict(json_reader.text_map(metadata.get("labels"), at.child("labels")))
+    annotations = dict(json_reader.text_map(metadata.get("annotations"), at.child("annotations")))
     spec: Json = json_reader.mapping(template.get("spec"), templates.SPEC_PATH)
     stages = [_Stage(templates.checked(spec, templates.SPEC_PATH), templates.SPEC_PATH)]
     order = {job["name"]: position for position, job in enumerate(stages[0].spec["replicatedJobs"])}
 
-    patches = json_reader.objects(trainjob.spec.get("runtimePatches"), FieldPath("spec.runtimePatches"))
-    for position, patch in enumerate(patches):
-        path = FieldPath("spec.runtimePatches").index(position).child("trainingRuntimeSpec", "template")
+    for patch, path in patches.parts(trainjob.spec):
         json_reader.require_shallow(patch, path)
-        template_patch = _child(patch, path, "trainingRuntimeSpec", "template")
-        named = _child(template_patch, path, "metadata")
-        labels |= json_reader.text_map(named.get("labels"), path.child("metadata", "labels"))
-        annotations |= json_reader.text_map(named.get("annotations"), path.child("metadata", "annotations"))
-        changes = _child(template_patch, path, "spec")
+        named, at = json_reader.below(patch, path, "metadata")
+        labels |= json_reader.text_map(named.get("labels"), at.child("labels"))
+        annotations |= json_reader.text_map(named.get("annotations"), at.child("annotations"))
+        changes, at = json_reader.below(patch, path, "spec")
         if changes:
-            spec_patch = what_is_said(changes)
-            merged = merge.strategic_merge(stages[-1].spec, spec_patch, merge.JOBSET_SPEC, path.child("spec"))
-            stages.append(_Stage(merged, path.child("spec")))
+            changes = patches.what_is_said(changes)
+            merged = merge.strategic_merge(stages[-1].spec, changes, merge.JOBSET_SPEC, at)
+            stages.append(_Stage(merged, at))
     spec = _checked(stages)
 
     ml_policy = json_reader.optional_mapping(runtime.spec.get("mlPolicy"), ML_POLICY_PATH)
@@ -289,12 +283,6 @@ def _checked(stages: Sequence[_Stage]) -> Json:
         return templates.checked(*stages[-1])
     except InvalidFieldError:
         return templates.checked(*stages[bisect_left(stages, True, hi=len(stages) - 1, key=is_wrong)])
-
-
-def _child(value: Json, path: FieldPath, *names_: str) -> Json:
-    for name in names_:
-        value = json_reader.mapping(value.get(name), path.child(name))
-    return value
 
 
 def _pod_set(job: Json, ml_policy: Json | None) -> PodSet:

@@ -51,6 +51,12 @@ def validate(job: TrainJob, old: TrainJob | None, jobset: JobSet | None) -> Iter
         yield from _env_errors(patches, patch, PATH.index(position))
 
 
+def parts(spec: Json, *steps: str) -> Iterator[tuple[Json, FieldPath]]:
+    """What each patch of a TrainJob's spec says below these steps of the JobSet template, with its path."""
+    for position, patch in enumerate(json_reader.objects(spec.get("runtimePatches"), PATH)):
+        yield json_reader.below(patch, PATH.index(position), "trainingRuntimeSpec", "template", *steps)
+
+
 def only_withdrawn(job: TrainJob, old: TrainJob) -> bool:
     """Whether the patches are those of `old`, or some of them."""
     before = iter(_without_times(_patches(old)))
