@@ -26,7 +26,7 @@ from trainyard_api.reasons import Reason
 
 from ..build import counted_by_kueue, plugins, retries
 from ..build.framework import Framework, UnsupportedPolicyError
-from ..build.info import DEFAULT_SETTINGS, Child, Settings
+from ..build.info import DEFAULT_SETTINGS, Child, Info, Settings
 from ..build.plugins.jobset import counts_of, has_ended, terminal_of
 from ..model import (
     NOTHING,
@@ -447,9 +447,11 @@ def _children_step(
         return _Step(writes=(outdated,))
     settings, job = child_annotations.as_begun(settings, jobset), retries.as_begun(observed.trainjob, jobset)
     try:
-        children = using.children(job, runtime, settings)
+        using.require_implemented(runtime)
+        info = using.info(job, runtime, settings)
+        children = using.children_of(info)
         if queueing.counts_live_runtime(job, jobset, settings):
-            _require_counted(job, runtime, settings, using)
+            _require_counted(info, using)
     except UnsupportedPolicyError as error:
         return _Step(blocked=causes.policy_unsupported(runtime, str(error), using))
     except InvalidFieldError as error:
@@ -525,10 +527,9 @@ def _is_counted_otherwise(observed: Observed, jobset: JobSet, runtime: Runtime, 
     return counts_live and runtime.revision is None and _is_outdated(jobset, runtime)
 
 
-def _require_counted(job: TrainJob, runtime: Runtime, settings: Settings, using: Framework) -> None:
+def _require_counted(info: Info, using: Framework) -> None:
     """Raises `InvalidFieldError` if its pods would have what Kueue does not count: admission may not have
     seen the runtime as it is now."""
-    info = using.info(job, runtime, settings)
     if errors := tuple(counted_by_kueue.errors(info, using.trainers(info))):
         raise InvalidFieldError(*errors)
 
