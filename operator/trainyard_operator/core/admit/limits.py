@@ -147,7 +147,6 @@ def of_children(job: TrainJob, children: Sequence[Json], limits: Limits) -> Iter
                 f"but makes one of {length}"
             )
             yield FieldError(ErrorType.TOO_LONG, "spec", None, detail)
-        reference = runtime_ref.of(job.spec).shown()
         jobs = 0
         for replicated in jobset["spec"]["replicatedJobs"]:
             replicas = _number(replicated, "replicas", FieldPath())
@@ -156,14 +155,14 @@ def of_children(job: TrainJob, children: Sequence[Json], limits: Limits) -> Iter
             if pods > limits.pods:
                 name = replicated["name"]
                 detail = f"gives ReplicatedJob {name} {pods} pods, but at most {limits.pods} are allowed"
-                yield FieldError(ErrorType.INVALID, "spec.runtimeRef", reference, detail)
+                yield runtime_ref.refused(job.spec, detail)
         if jobs > JOBS:
             detail = f"makes {jobs} Jobs, but at most {JOBS} are allowed: lower the replicas in the runtime"
-            yield FieldError(ErrorType.INVALID, "spec.runtimeRef", reference, detail)
+            yield runtime_ref.refused(job.spec, detail)
         # No template is larger than the JobSet: of most JobSets, no template is measured.
         elif jobs * length > BYTES_OF_JOBS and (large := _large_jobs(jobset["spec"], FieldPath())):
             detail = f"makes Jobs of {large}"
-            yield FieldError(ErrorType.INVALID, "spec.runtimeRef", reference, detail)
+            yield runtime_ref.refused(job.spec, detail)
         yield from _name_errors(job, jobset["spec"]["replicatedJobs"])
 
 

@@ -14,7 +14,7 @@ come first, so that nothing takes long for what is refused anyway.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from trainyard_api import json_reader, names, runtime_ref, similar
@@ -37,7 +37,6 @@ _DEPRECATED: Final = (
     f"See runtime deprecation policy: {_POLICY}"
 )
 _SPEC: Final = FieldPath("spec")
-_REFERENCE: Final = "spec.runtimeRef"
 _CLUSTER_REFERENCE: Final = "spec.RuntimeRef"
 """Upstream's spelling for a ClusterTrainingRuntime that is missing."""
 
@@ -184,13 +183,11 @@ def _without(job: TrainJob, *left_out: str) -> Json:
 
 def _unsupported(job: TrainJob) -> FieldError:
     group, kind, _ = runtime_ref.of(job.spec)
-    shown = runtime_ref.of(job.spec).shown()
-    return FieldError(ErrorType.INVALID, _REFERENCE, shown, f"unsupported runtime: {kind}.{group}")
+    return runtime_ref.refused(job.spec, f"unsupported runtime: {kind}.{group}")
 
 
 def _missing(job: TrainJob, of_the_other_kind: bool, runtimes: Collection[str]) -> FieldError:
     group, kind, name = runtime_ref.of(job.spec)
-    path = _CLUSTER_REFERENCE if kind == names.CLUSTER_TRAINING_RUNTIME else _REFERENCE
     detail = (
         f'{kind.lower()}s.{group} "{name}" not found: specified {kind[0].lower()}{kind[1:]} '
         "must be created before the TrainJob is created"
@@ -199,13 +196,14 @@ def _missing(job: TrainJob, of_the_other_kind: bool, runtimes: Collection[str]) 
         detail += f". {revisions.say_the_other_kind(kind)}"
     elif (near := similar.nearest(name, sorted(runtimes))) is not None:
         detail += f". Did you mean {near}?"
-    return FieldError(ErrorType.INVALID, path, runtime_ref.of(job.spec).shown(), detail)
+    refused = runtime_ref.refused(job.spec, detail)
+    return replace(refused, path=_CLUSTER_REFERENCE) if kind == names.CLUSTER_TRAINING_RUNTIME else refused
 
 
 def _unusable(job: TrainJob, errors: Sequence[FieldError]) -> FieldError:
     """A runtime that was stored while nobody asked the webhook is too large to build from."""
     detail = f"the runtime is too large: {'; '.join(f'{error.path} {error.detail}' for error in errors)}"
-    return FieldError(ErrorType.INVALID, _REFERENCE, runtime_ref.of(job.spec).shown(), detail)
+    return runtime_ref.refused(job.spec, detail)
 
 
 def _warnings(prefix: str, runtime: Runtime) -> Iterator[str]:
@@ -318,8 +316,7 @@ def _built(
         warnings = (*using.warnings(info), *_queue_warnings(job, children, queues)) if old is None else ()
         return warnings, tuple(limits.of_children(job, children, allowed)) if limited else ()
     except UnsupportedPolicyError as error:
-        shown = runtime_ref.of(job.spec).shown()
-        return (), (FieldError(ErrorType.INVALID, _REFERENCE, shown, str(error)),)
+        return (), (runtime_ref.refused(job.spec, str(error)),)
     except InvalidFieldError as error:
         return (), error.errors
 

@@ -79,9 +79,7 @@ def _queue_error(info: Info) -> FieldError:
         if names.VOLCANO_QUEUE_ANNOTATION in annotations:
             where = str(path.child("annotations").key(names.VOLCANO_QUEUE_ANNOTATION))
             return FieldError(ErrorType.INVALID, where, "", detail)
-    return FieldError(
-        ErrorType.INVALID, "spec.runtimeRef", runtime_ref.of(info.trainjob.spec).shown(), detail
-    )
+    return runtime_ref.refused(info.trainjob.spec, detail)
 
 
 def _priority_classes(info: Info) -> Iterator[str]:
