@@ -113,13 +113,13 @@ def hopeless(
     if isinstance(observed.runtime, RuntimeProblem):
         return None
     try:
-        children = using.children(
+        children = using.build(
             observed.trainjob, observed.runtime, child_annotations.as_begun(settings, jobset)
         )
     except (UnsupportedPolicyError, InvalidFieldError):
         return None
-    built = (child.manifest for child in children if child.manifest["kind"] == names.JOBSET)
-    return next((cause for manifest in built if (cause := never(manifest, jobset.queue, queues))), None)
+    (built,) = (child for child in children if child["kind"] == names.JOBSET)
+    return never(built, jobset.queue, queues)
 
 
 def confirmed(cause: Cause, reason: str, message: str) -> Cause | None:

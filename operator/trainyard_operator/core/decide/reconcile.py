@@ -160,11 +160,10 @@ def _pod_groups(observed: Observed, settings: Settings, using: Framework) -> tup
         return ()
     settings = child_annotations.as_begun(settings, observed.jobset)
     try:
-        children = using.children(retries.as_begun(observed.trainjob, observed.jobset), runtime, settings)
+        children = using.build(retries.as_begun(observed.trainjob, observed.jobset), runtime, settings)
     except (UnsupportedPolicyError, InvalidFieldError):
         return ()
-    identities = (_identity(child.manifest) for child in children)
-    return tuple(identity for identity in identities if identity.kind == names.POD_GROUP)
+    return tuple(_identity(child) for child in children if child["kind"] == names.POD_GROUP)
 
 
 def _leftovers(observed: Observed) -> tuple[Write, ...]:
