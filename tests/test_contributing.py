@@ -78,7 +78,7 @@ class Example:
         pods = info.pod_set(ancestor=names.ANCESTOR_TRAINER)
         if pods is None or info.runtime.labels.get(names.FRAMEWORK_LABEL) != self.name:
             return info
-        return info.with_env(pods.name, names.NODE, [{"name": "EXAMPLE_NODES", "value": str(pods.count)}])
+        return info.with_env(pods.name, [{"name": "EXAMPLE_NODES", "value": str(pods.count)}])
 '''
     },
     {

@@ -127,9 +127,5 @@ def pool(manifest: Json) -> Pool:
     )
 
 
-def _names(flavors: Sequence[Json]) -> list[str]:
-    return [flavor["name"] for flavor in flavors]
-
-
 def _limit(value: str | int | None) -> int | None:
     return None if value is None else quantity.parse(value).nano

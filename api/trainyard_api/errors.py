@@ -40,7 +40,6 @@ class ErrorType(StrEnum):
     FORBIDDEN = "Forbidden"
     INTERNAL = "Internal error"
     INVALID = "Invalid value"
-    NOT_FOUND = "Not found"
     NOT_SUPPORTED = "Unsupported value"
     REQUIRED = "Required value"
     TOO_LONG = "Too long"

@@ -120,29 +120,19 @@ def boolean(value: Any, path: FieldPath) -> bool:
 
 def require_shallow(value: Any, path: FieldPath) -> None:
     """Refuse a value that is nested deeper than `MAX_DEPTH`, without recursion."""
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        level = [child for item in level for child in _children(item) if type(child) not in _SCALARS]
-        if not level:
-            return
-    raise invalid(path, "...", f"must not be nested deeper than {MAX_DEPTH} levels")
+    for depth, _ in enumerate(_levels(value)):
+        if depth == MAX_DEPTH:
+            raise invalid(path, "...", f"must not be nested deeper than {MAX_DEPTH} levels")
 
 
 def number_of_values(value: Any) -> int:
     """How many values are in a value that is not nested too deep: entries of objects, items of lists."""
-    number, level = 0, [value]
-    while level:
-        number += sum(len(item) for item in level if isinstance(item, _HOLDERS))
-        level = [child for item in level for child in _children(item) if type(child) not in _SCALARS]
-    return number
+    return sum(len(item) for level in _levels(value) for item in level if isinstance(item, _HOLDERS))
 
 
 def objects_in(value: Any) -> Iterator[Json]:
     """All objects in a value that is not nested too deep, including the value itself."""
-    level = [value]
-    while level:
-        yield from (item for item in level if isinstance(item, _OBJECTS))
-        level = [child for item in level for child in _children(item) if type(child) not in _SCALARS]
+    return (item for level in _levels(value) for item in level if isinstance(item, _OBJECTS))
 
 
 _OBJECTS = (dict, Mapping)
@@ -150,6 +140,14 @@ _OBJECTS = (dict, Mapping)
 _HOLDERS = (*_OBJECTS, list, tuple)
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 """Types of scalars. Looking a type up is five times as fast as `isinstance` with a `Mapping`."""
+
+
+def _levels(value: Any) -> Iterator[Sequence[Any]]:
+    """The value, then the objects and lists in it, then those in these, and so on, without recursion."""
+    level = [value]
+    while level:
+        yield level
+        level = [child for item in level for child in _children(item) if type(child) not in _SCALARS]
 
 
 def _children(value: Any) -> Iterable[Any]:

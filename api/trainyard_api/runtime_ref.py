@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from . import names
+from .errors import ErrorType, FieldError
 
 
 class RuntimeRef(NamedTuple):
@@ -38,6 +39,11 @@ def of(spec: Mapping[str, Any]) -> RuntimeRef:
         _text(reference.get("kind")) or names.CLUSTER_TRAINING_RUNTIME,
         _text(reference.get("name")),
     )
+
+
+def refused(spec: Mapping[str, Any], detail: str) -> FieldError:
+    """The error about the runtime that the spec of a TrainJob names."""
+    return FieldError(ErrorType.INVALID, "spec.runtimeRef", of(spec).shown(), detail)
 
 
 def _text(value: Any) -> str:

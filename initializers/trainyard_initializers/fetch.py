@@ -16,13 +16,11 @@ from .failures import Corrupt, Failure, Unreachable
 from .progress import Progress, human
 from .request import Request
 from .retry import Backoff, persist
-from .source import Hasher, RemoteFile, Source, choose
+from .source import CHUNK, Hasher, RemoteFile, Source, choose
 from .volume import Volume, errors
 
 _log = logging.getLogger(__name__)
 
-CHUNK = 1 << 20
-"""Bytes that are read and written at a time."""
 _WORKERS = 8
 
 

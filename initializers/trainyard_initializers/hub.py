@@ -14,11 +14,10 @@ from huggingface_hub import DatasetInfo, HfApi, ModelInfo, constants, get_sessio
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
 from .failures import Failure, InvalidSource, Unauthorized, Unreachable, from_status
-from .request import DATASET, Request
-from .source import Checksum, RemoteFile
+from .request import ADDRESS, DATASET, Request
+from .source import CHUNK, Checksum, RemoteFile
 
 _TIMEOUT = httpx2.Timeout(60, connect=15)
-_CHUNK = 1 << 20
 _NAME = "trainyard-initializers"
 
 
@@ -38,7 +37,7 @@ def open_hub(request: Request) -> Hub:
     if token and not re.fullmatch(r"[\x21-\x7e]+", token):
         raise Unauthorized("ACCESS_TOKEN holds characters that no token has: check the Secret")
     endpoint = (request.get("HF_ENDPOINT") or constants.ENDPOINT).rstrip("/")
-    if not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", endpoint):
+    if not ADDRESS.fullmatch(endpoint):
         raise InvalidSource("HF_ENDPOINT must be http(s)://host, without user and password")
     return Hub(
         kind=request.step,
@@ -136,7 +135,7 @@ class Hub:
                 raise self._failure(response, place)
             # A server without ranges sends all of it again.
             skipped = offset if response.status_code == 200 else 0
-            for chunk in response.iter_raw(_CHUNK):
+            for chunk in response.iter_raw(CHUNK):
                 content = chunk[skipped:]
                 skipped = max(skipped - len(chunk), 0)
                 if content:

@@ -14,12 +14,11 @@ from pathlib import Path
 
 from .failures import Failure, InvalidSource, NotFound, Unauthorized, Unreachable, UnsafeSource
 from .request import Request
-from .source import Checksum, RemoteFile
+from .source import CHUNK, Checksum, RemoteFile
 
 CLAIMS = Path("/mnt/pvc")
 """Where claims are mounted, each under its name."""
 
-_CHUNK = 1 << 20
 _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 """Errors of a path that leads to no file."""
 _KUBELETS = ".."
@@ -146,7 +145,7 @@ class Local:
         try:
             with open(os.open(file.address, os.O_RDONLY | os.O_NOFOLLOW), "rb") as content:
                 content.seek(offset)
-                while chunk := content.read(_CHUNK):
+                while chunk := content.read(CHUNK):
                     yield chunk
         except OSError as error:
             raise self._failure(error, file.path) from error

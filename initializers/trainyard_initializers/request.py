@@ -17,6 +17,8 @@ MODEL = "model"
 # out: newer tokenizers have theirs in a file of its own.
 _MODEL_FILES = ("*.json", "*.safetensors", "*.model", "*.txt", "*.gguf", "*.jinja")
 _NO_MODEL_FILES = ("*.msgpack", "*.h5", "*.bin", "*.pt", "*.pth")
+ADDRESS = re.compile(r"https?://[^\s/@]+(/\S*)?")
+"""Of a server, without user and password."""
 _LONGEST = 2048
 _CONTROLS = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"  # controls, line separators, halves of characters

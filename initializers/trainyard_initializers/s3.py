@@ -25,10 +25,9 @@ from botocore.exceptions import (
 from urllib3.exceptions import HTTPError
 
 from .failures import InvalidSource, Unauthorized, Unreachable, from_status
-from .request import Request
-from .source import Checksum, RemoteFile
+from .request import ADDRESS, Request
+from .source import CHUNK, Checksum, RemoteFile
 
-_CHUNK = 1 << 20
 _TRANSIENT = ("RequestTimeout", "RequestTimeTooSkewed", "SlowDown", "Throttling", "InternalError")
 _CREDENTIALS = ("ExpiredToken", "InvalidToken", "TokenRefreshRequired")
 
@@ -46,7 +45,7 @@ def open_s3(request: Request) -> S3:
         Unauthorized: If there are no credentials to assume the role with.
     """
     endpoint = request.endpoint
-    if endpoint and not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", endpoint):
+    if endpoint and not ADDRESS.fullmatch(endpoint):
         raise InvalidSource(
             "ENDPOINT or AWS_ENDPOINT_URL_S3 must be http(s)://host[:port], without user and password"
         )
@@ -161,7 +160,7 @@ class S3:
                 Bucket=self._bucket, Key=file.address, IfMatch=file.version, **ranges
             )
             with answer["Body"] as body:
-                while chunk := body.read(_CHUNK):
+                while chunk := body.read(CHUNK):
                     yield chunk
 
     @contextmanager

@@ -15,6 +15,9 @@ from .request import Patterns, plain
 MARKER = ".trainyard-initializer.json"
 """The file in a published folder that says what it holds. Never fetched."""
 
+CHUNK = 1 << 20
+"""Bytes that are read and written at a time."""
+
 _LONGEST_NAME = 255
 _LONGEST_PATH = 1024
 

@@ -19,7 +19,6 @@ from trainyard_api.errors import ErrorType, FieldError, FieldPath, InvalidFieldE
         (FieldError(ErrorType.FORBIDDEN, "spec.a", "x", "not now"), "spec.a: Forbidden: not now"),
         (FieldError(ErrorType.REQUIRED, "spec.a", None), "spec.a: Required value"),
         (FieldError(ErrorType.DUPLICATE, "spec.a[1]", "x"), 'spec.a[1]: Duplicate value: "x"'),
-        (FieldError(ErrorType.NOT_FOUND, "spec.a", "x"), 'spec.a: Not found: "x"'),
         (
             FieldError(ErrorType.NOT_SUPPORTED, "spec.a", "x", 'supported values: "y"'),
             'spec.a: Unsupported value: "x": supported values: "y"',

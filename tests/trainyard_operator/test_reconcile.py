@@ -860,6 +860,14 @@ INVALID = [
         f"must be a quantity, such as 500m or 4Gi{STEP}",
     ),
     (
+        "a patch that is no object",
+        PLAIN,
+        {"runtimePatches": [{"trainingRuntimeSpec": "none"}]},
+        "RuntimeInvalid",
+        f'{NOT_BUILT}spec.runtimePatches[0].trainingRuntimeSpec: Invalid value: "none": '
+        f"must be an object{STEP}",
+    ),
+    (
         "a patch that cannot be applied",
         PLAIN,
         {

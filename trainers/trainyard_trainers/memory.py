@@ -26,7 +26,7 @@ def needed(model: Sequence[Tensor], settings: Settings) -> int:
     frozen = sum(tensor.elements * (size or tensor.size) for tensor in model)
     if settings.use_peft:
         adapted = targets(model, settings.lora_target_modules)
-        whole = targets(model, settings.lora_modules_to_save) if settings.lora_modules_to_save else ()
+        whole = targets(model, settings.lora_modules_to_save)
         trained = sum(settings.lora_r * sum(tensor.shape) for tensor in adapted)
         trained += sum(tensor.elements for tensor in whole)
         # PEFT holds an adapter in float32, whatever the model's type is.

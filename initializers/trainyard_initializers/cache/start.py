@@ -99,8 +99,7 @@ def _make(cluster: Cluster, manifest: Mapping[str, Any]) -> None:
 def _state(cluster: Cluster, cache: settings.Settings, ends: Ends) -> str:
     """What the cache waits for; empty: it is ready."""
     workload = cluster.get(manifests.LWS, "LeaderWorkerSet", cache.name)
-    conditions = (workload.get("status") or {}).get("conditions") or []
-    if any(condition["type"] == "Available" and condition["status"] == "True" for condition in conditions):
+    if _is(workload, "Available"):
         return ""
     pods = cluster.pods(manifests.LWS_NAME, cache.name)
     try:
@@ -109,13 +108,14 @@ def _state(cluster: Cluster, cache: settings.Settings, ends: Ends) -> str:
         # It would start again and again until the TrainJob goes.
         cluster.delete(manifests.LWS, "LeaderWorkerSet", cache.name, workload["metadata"]["uid"])
         raise
-    ready = sum(_ready(pod) for pod in pods)
+    ready = sum(_is(pod, "Ready") for pod in pods)
     return f"{ready} of {cache.size} pods of the cache are ready" + "".join(f"; {line}" for line in waits[:1])
 
 
-def _ready(pod: Mapping[str, Any]) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or []
-    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+def _is(manifest: Mapping[str, Any], kind: str) -> bool:
+    """Whether its condition of this type is true."""
+    conditions = (manifest.get("status") or {}).get("conditions") or []
+    return any(condition["type"] == kind and condition["status"] == "True" for condition in conditions)
 
 
 def _of_pod(pod: Mapping[str, Any], cache: settings.Settings, ends: Ends) -> Iterator[str]:

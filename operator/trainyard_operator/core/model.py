@@ -38,6 +38,11 @@ class TrainJob:
     that entry: nothing depends on it but words, what admission refuses, and whether their own job stops as
     soon as it is deleted."""
 
+    @property
+    def suspended(self) -> bool:
+        """Whether `spec.suspend` is true."""
+        return self.spec.get("suspend") is True
+
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
@@ -59,7 +64,7 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True)
 class ReplicatedJobStatus:
-    """How many child Jobs of one ReplicatedJob are in which state (JobSet v1alpha2)."""
+    """How many child Jobs of one ReplicatedJob are in which state, as JobSet v1alpha2 writes it."""
 
     name: str
     ready: int = 0

@@ -106,7 +106,7 @@ def sizes_of_trainjob(spec: Json, limits: Limits) -> Iterator[FieldError]:
     yield from many
     if many:
         return
-    for where, path in _patched(spec):
+    for where, path in patches.parts(spec, "spec"):
         yield from _number_errors(where, path.child("replicatedJobs"), "replicatedJobs", REPLICATED_JOBS)
 
 
@@ -117,9 +117,9 @@ def of_trainjob(job: TrainJob, limits: Limits) -> Iterator[FieldError]:
     if nodes is not None and nodes < 0:
         yield FieldError(ErrorType.INVALID, str(_NODES), nodes, "must be greater than or equal to 0")
     yield from _pod_errors(nodes, _NODES, limits)
-    for spec, path in _patched(job.spec):
+    for spec, path in patches.parts(job.spec, "spec"):
         yield from _parallelism_errors(spec, path, limits)
-    for metadata, path in _patched(job.spec, "metadata"):
+    for metadata, path in patches.parts(job.spec, "metadata"):
         at = path.child("annotations")
         for name in json_reader.text_map(metadata.get("annotations"), at):
             if name.startswith(names.OWN_PREFIX):
@@ -147,7 +147,6 @@ def of_children(job: TrainJob, children: Sequence[Json], limits: Limits) -> Iter
                 f"but makes one of {length}"
             )
             yield FieldError(ErrorType.TOO_LONG, "spec", None, detail)
-        reference = runtime_ref.of(job.spec).shown()
         jobs = 0
         for replicated in jobset["spec"]["replicatedJobs"]:
             replicas = _number(replicated, "replicas", FieldPath())
@@ -156,14 +155,14 @@ def of_children(job: TrainJob, children: Sequence[Json], limits: Limits) -> Iter
             if pods > limits.pods:
                 name = replicated["name"]
                 detail = f"gives ReplicatedJob {name} {pods} pods, but at most {limits.pods} are allowed"
-                yield FieldError(ErrorType.INVALID, "spec.runtimeRef", reference, detail)
+                yield runtime_ref.refused(job.spec, detail)
         if jobs > JOBS:
             detail = f"makes {jobs} Jobs, but at most {JOBS} are allowed: lower the replicas in the runtime"
-            yield FieldError(ErrorType.INVALID, "spec.runtimeRef", reference, detail)
+            yield runtime_ref.refused(job.spec, detail)
         # No template is larger than the JobSet: of most JobSets, no template is measured.
         elif jobs * length > BYTES_OF_JOBS and (large := _large_jobs(jobset["spec"], FieldPath())):
             detail = f"makes Jobs of {large}"
-            yield FieldError(ErrorType.INVALID, "spec.runtimeRef", reference, detail)
+            yield runtime_ref.refused(job.spec, detail)
         yield from _name_errors(job, jobset["spec"]["replicatedJobs"])
 
 
@@ -184,12 +183,6 @@ def _last_suffix(replicated: Json) -> str:
     job = max(0, _number(replicated, "replicas", FieldPath()) - 1)
     pod = max(0, replicated["template"]["spec"]["completions"] - 1)
     return f"-{replicated['name']}-{job}-{pod}{_RANDOM_SUFFIX}"
-
-
-def _patched(trainjob: Json, part: str = "spec") -> Iterator[tuple[Json, FieldPath]]:
-    """The part of the JobSet template in each of the runtimePatches, with its path."""
-    for position, patch in enumerate(json_reader.objects(trainjob.get("runtimePatches"), patches.PATH)):
-        yield json_reader.below(patch, patches.PATH.index(position), "trainingRuntimeSpec", "template", part)
 
 
 def _size_errors(spec: Json, most: int) -> Iterator[FieldError]:

@@ -14,7 +14,7 @@ come first, so that nothing takes long for what is refused anyway.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from trainyard_api import json_reader, names, runtime_ref, similar
@@ -37,7 +37,6 @@ _DEPRECATED: Final = (
     f"See runtime deprecation policy: {_POLICY}"
 )
 _SPEC: Final = FieldPath("spec")
-_REFERENCE: Final = "spec.runtimeRef"
 _CLUSTER_REFERENCE: Final = "spec.RuntimeRef"
 """Upstream's spelling for a ClusterTrainingRuntime that is missing."""
 
@@ -162,12 +161,8 @@ def runtime_too_large(runtime: Runtime, old: Runtime | None, allowed: Limits) ->
     return tuple(limits.sizes_of_runtime(runtime.spec, allowed))
 
 
-def _is_suspended(job: TrainJob) -> bool:
-    return job.spec.get("suspend") is True
-
-
 def _suspends(job: TrainJob, old: TrainJob) -> bool:
-    return _is_suspended(job) and not _is_suspended(old)
+    return job.suspended and not old.suspended
 
 
 def _only_resumes(job: TrainJob, old: TrainJob | None) -> bool:
@@ -188,13 +183,11 @@ def _without(job: TrainJob, *left_out: str) -> Json:
 
 def _unsupported(job: TrainJob) -> FieldError:
     group, kind, _ = runtime_ref.of(job.spec)
-    shown = runtime_ref.of(job.spec).shown()
-    return FieldError(ErrorType.INVALID, _REFERENCE, shown, f"unsupported runtime: {kind}.{group}")
+    return runtime_ref.refused(job.spec, f"unsupported runtime: {kind}.{group}")
 
 
 def _missing(job: TrainJob, of_the_other_kind: bool, runtimes: Collection[str]) -> FieldError:
     group, kind, name = runtime_ref.of(job.spec)
-    path = _CLUSTER_REFERENCE if kind == names.CLUSTER_TRAINING_RUNTIME else _REFERENCE
     detail = (
         f'{kind.lower()}s.{group} "{name}" not found: specified {kind[0].lower()}{kind[1:]} '
         "must be created before the TrainJob is created"
@@ -203,13 +196,14 @@ def _missing(job: TrainJob, of_the_other_kind: bool, runtimes: Collection[str]) 
         detail += f". {revisions.say_the_other_kind(kind)}"
     elif (near := similar.nearest(name, sorted(runtimes))) is not None:
         detail += f". Did you mean {near}?"
-    return FieldError(ErrorType.INVALID, path, runtime_ref.of(job.spec).shown(), detail)
+    refused = runtime_ref.refused(job.spec, detail)
+    return replace(refused, path=_CLUSTER_REFERENCE) if kind == names.CLUSTER_TRAINING_RUNTIME else refused
 
 
 def _unusable(job: TrainJob, errors: Sequence[FieldError]) -> FieldError:
     """A runtime that was stored while nobody asked the webhook is too large to build from."""
     detail = f"the runtime is too large: {'; '.join(f'{error.path} {error.detail}' for error in errors)}"
-    return FieldError(ErrorType.INVALID, _REFERENCE, runtime_ref.of(job.spec).shown(), detail)
+    return runtime_ref.refused(job.spec, detail)
 
 
 def _warnings(prefix: str, runtime: Runtime) -> Iterator[str]:
@@ -237,7 +231,7 @@ def _suspend_warnings(job: TrainJob, old: TrainJob | None, settings: Settings) -
     sent suspended has our gate (see `suspended_on_create`).
     """
     queue = job.labels.get(names.QUEUE_LABEL)
-    if old is not None or not queue or not _is_suspended(job):
+    if old is not None or not queue or not job.suspended:
         return
     gates = job.annotations.get(names.QUEUE_GATES_ANNOTATION, "").split(",")
     if settings.queue_holds_jobset or names.SENT_SUSPENDED in gates:
@@ -322,8 +316,7 @@ def _built(
         warnings = (*using.warnings(info), *_queue_warnings(job, children, queues)) if old is None else ()
         return warnings, tuple(limits.of_children(job, children, allowed)) if limited else ()
     except UnsupportedPolicyError as error:
-        shown = runtime_ref.of(job.spec).shown()
-        return (), (FieldError(ErrorType.INVALID, _REFERENCE, shown, str(error)),)
+        return (), (runtime_ref.refused(job.spec, str(error)),)
     except InvalidFieldError as error:
         return (), error.errors
 
@@ -341,12 +334,9 @@ def _runtime_errors(runtime: Runtime, using: Framework) -> Iterator[FieldError]:
 
 def _policy_errors(runtime: Runtime, policy: str, using: Framework) -> Iterator[FieldError]:
     """Policies that no plugin implements, such as Flux: a TrainJob with one would be refused."""
-    sources = using.implemented(policy)
-    path = FieldPath("spec").child(policy)
-    for source, value in json_reader.mapping(runtime.spec.get(policy), path).items():
-        if value is not None and source != "numNodes" and source not in sources:
-            supported = ", ".join(f'"{name}"' for name in sorted(sources))
-            yield FieldError(ErrorType.NOT_SUPPORTED, str(path), source, f"supported values: {supported}")
+    supported = ", ".join(f'"{name}"' for name in sorted(using.implemented(policy)))
+    for source in using.unimplemented(runtime, policy):
+        yield FieldError(ErrorType.NOT_SUPPORTED, f"spec.{policy}", source, f"supported values: {supported}")
 
 
 def _replicated_job_errors(job: Json, path: FieldPath) -> Iterator[FieldError]:

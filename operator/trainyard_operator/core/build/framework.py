@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from trainyard_api import json_reader
-from trainyard_api.errors import ErrorType, FieldError, InvalidFieldError
+from trainyard_api import json_reader, names
+from trainyard_api.errors import ErrorType, FieldError, FieldPath, InvalidFieldError
 
 from ..model import JobSet, Json, Runtime, TrainJob
 from . import info as infos
+from . import templates
 from .info import ML_POLICY_PATH, POD_GROUP_PATH, Child, Info, Settings
 from .phases import (
     Build,
@@ -81,15 +82,16 @@ class Framework:
 
     def info(self, trainjob: TrainJob, runtime: Runtime, settings: Settings) -> Info:
         """The requests of both, before any plugin; raises `InvalidFieldError` for an invalid field."""
-        info = infos.new_info(trainjob, runtime, settings)
-        return infos.with_resources(info, self._of(info))
+        return infos.with_resources(infos.new_info(trainjob, runtime, settings), self.trainers)
 
     def trainers(self, info: Info) -> list[Json]:
-        """The ReplicatedJobs that resourcesPerNode is for."""
-        return infos.trainers(info, self._of(info))
-
-    def _of(self, info: Info) -> Callable[[Json], bool]:
-        return lambda job: any(p.trains(info, job) for p in self._trains)
+        """The ReplicatedJobs that resourcesPerNode is for: the trainer's step, and what plugins add."""
+        return [
+            job
+            for job in info.jobs
+            if templates.ancestor(job) == names.ANCESTOR_TRAINER
+            or any(p.trains(info, job) for p in self._trains)
+        ]
 
     def children_of(self, info: Info) -> tuple[Child, ...]:
         """Steps 3 to 6 of `children`."""
@@ -127,14 +129,17 @@ class Framework:
 
         Raises `UnsupportedPolicyError` for an mlPolicy, `InvalidFieldError` for a podGroupPolicy.
         """
-        sources = self.implemented("mlPolicy")
-        for source, value in json_reader.mapping(runtime.spec.get("mlPolicy"), ML_POLICY_PATH).items():
-            if value is not None and source != "numNodes" and source not in sources:
-                raise UnsupportedPolicyError(f"{ML_POLICY_PATH.child(source)} is not supported")
-        sources = self.implemented("podGroupPolicy")
-        for source, value in json_reader.mapping(runtime.spec.get("podGroupPolicy"), POD_GROUP_PATH).items():
-            if value is not None and source not in sources:
-                path = str(POD_GROUP_PATH)
-                raise InvalidFieldError(
-                    FieldError(ErrorType.NOT_SUPPORTED, path, source, "no such gang scheduler here")
-                )
+        for source in self.unimplemented(runtime, "mlPolicy"):
+            raise UnsupportedPolicyError(f"{ML_POLICY_PATH.child(source)} is not supported")
+        for source in self.unimplemented(runtime, "podGroupPolicy"):
+            path = str(POD_GROUP_PATH)
+            raise InvalidFieldError(
+                FieldError(ErrorType.NOT_SUPPORTED, path, source, "no such gang scheduler here")
+            )
+
+    def unimplemented(self, runtime: Runtime, kind: str) -> Iterator[str]:
+        """The sources in the runtime's policy of that kind that no plugin implements, such as Flux."""
+        policy = json_reader.mapping(runtime.spec.get(kind), FieldPath("spec").child(kind))
+        for source, value in policy.items():
+            if value is not None and source != "numNodes" and source not in self.implemented(kind):
+                yield source

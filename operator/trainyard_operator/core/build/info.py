@@ -15,14 +15,13 @@ from trainyard_api import json_reader, merge, names
 from trainyard_api.errors import FieldPath, InvalidFieldError, invalid
 
 from ..model import Generated, Json, Runtime, TrainJob
-from . import templates
-from .patches import what_is_said
+from . import patches, templates
 
 ML_POLICY_PATH: Final = FieldPath("spec.mlPolicy")
 POD_GROUP_PATH: Final = FieldPath("spec.podGroupPolicy")
 DNS_PATH: Final = templates.SPEC_PATH.child("network", "enableDNSHostnames")
-_NODES_PATH: Final = FieldPath("spec.trainer.numNodes")
-_RESOURCES_PATH: Final = FieldPath("spec.trainer.resourcesPerNode")
+_TRAINER_PATH: Final = FieldPath("spec.trainer")
+_RESOURCES_PATH: Final = _TRAINER_PATH.child("resourcesPerNode")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,23 @@ class Info:
     @property
     def trainer(self) -> Json | None:
         """`spec.trainer`; None only if absent, not if empty."""
-        return json_reader.optional_mapping(self.trainjob.spec.get("trainer"), FieldPath("spec.trainer"))
+        return json_reader.optional_mapping(self.trainjob.spec.get("trainer"), _TRAINER_PATH)
+
+    @property
+    def nodes(self) -> int | None:
+        """`spec.trainer.numNodes`."""
+        return json_reader.integer((self.trainer or {}).get("numNodes"), _TRAINER_PATH.child("numNodes"))
+
+    @property
+    def processes(self) -> int | None:
+        """`spec.trainer.numProcPerNode`."""
+        path = _TRAINER_PATH.child("numProcPerNode")
+        return json_reader.integer((self.trainer or {}).get("numProcPerNode"), path)
+
+    @property
+    def env(self) -> tuple[Json, ...]:
+        """The variables in `spec.trainer.env`, as they are copied into a container."""
+        return templates.environment((self.trainer or {}).get("env"), _TRAINER_PATH.child("env"))
 
     def policy(self, name: str) -> Json | None:
         """The source of that name in the runtime's mlPolicy, None if it has another or none."""
@@ -117,17 +132,16 @@ class Info:
 
     def counted(self, pod_set: PodSet) -> PodSet:
         """The pod set with as many pods as the TrainJob asks for, if it does."""
-        nodes = json_reader.integer((self.trainer or {}).get("numNodes"), _NODES_PATH)
-        return pod_set if nodes is None else replace(pod_set, count=nodes)
+        return pod_set if self.nodes is None else replace(pod_set, count=self.nodes)
 
     @property
     def injects_nothing(self) -> bool:
         """Whether the framework's variables are left out, as Trainer v2.3 does without `spec.trainer`."""
         return self.settings.as_trainer_builds and self.trainer is None
 
-    def container(self, job: str, name: str) -> Json | None:
-        """The container of that name in the ReplicatedJob of that name."""
-        return next((templates.container(j, name) for j in self.jobs if j["name"] == job), None)
+    def container(self, job: str) -> Json | None:
+        """The container `node`, in which training processes run, of the ReplicatedJob of that name."""
+        return next((templates.container(j, names.NODE) for j in self.jobs if j["name"] == job), None)
 
     def endpoints(self, pod_set: PodSet) -> Iterator[str]:
         """The addresses of its pods, one at a time: there may be very many."""
@@ -164,18 +178,18 @@ class Info:
         """With `edit` applied to the ReplicatedJobs of these names."""
         return replace(self, jobs=tuple(edit(job) if job["name"] in targets else job for job in self.jobs))
 
-    def with_env(self, job: str, container: str, env: Iterable[Json]) -> Info:
-        """With the variables in that container, each replacing the one of its name."""
-        variables = tuple(env)
-        return self.with_job(
-            job, lambda j: templates.with_container(j, container, lambda c: templates.with_env(c, variables))
-        )
+    def with_container(self, job: str, edit: templates.Edit) -> Info:
+        """With `edit` applied to the container `node` of that ReplicatedJob."""
+        return self.with_job(job, lambda j: templates.with_container(j, names.NODE, edit))
 
-    def with_port(self, job: str, container: str, port: int) -> Info:
-        """With the port opened on that container."""
-        return self.with_job(
-            job, lambda j: templates.with_container(j, container, lambda c: templates.with_port(c, port))
-        )
+    def with_env(self, job: str, env: Iterable[Json]) -> Info:
+        """With the variables in the container `node`, each replacing the one of its name."""
+        variables = tuple(env)
+        return self.with_container(job, lambda container: templates.with_env(container, variables))
+
+    def with_port(self, job: str) -> Info:
+        """With the port at which trainers meet opened on the container `node`."""
+        return self.with_container(job, lambda container: templates.with_port(container, names.TRAINER_PORT))
 
     def with_volumes(self, job: str, volumes: Sequence[Json]) -> Info:
         """With the volumes in the pods of that ReplicatedJob, each replacing the one of its name."""
@@ -185,13 +199,10 @@ class Info:
 
         return self.with_job(job, lambda j: templates.with_pod_template(j, edit))
 
-    def with_mounts(self, job: str, container: str, mounts: Sequence[Json]) -> Info:
-        """With the mounts in that container, each replacing the one at its path."""
-        return self.with_job(
-            job,
-            lambda j: templates.with_container(
-                j, container, lambda c: templates.upserted(c, "volumeMounts", "mountPath", mounts)
-            ),
+    def with_mounts(self, job: str, mounts: Sequence[Json]) -> Info:
+        """With the mounts in the container `node`, each replacing the one at its path."""
+        return self.with_container(
+            job, lambda container: templates.upserted(container, "volumeMounts", "mountPath", mounts)
         )
 
 
@@ -212,29 +223,24 @@ def new_info(trainjob: TrainJob, runtime: Runtime, settings: Settings) -> Info:
 
     Raises `InvalidFieldError` for an invalid field.
     """
-    template = json_reader.mapping(runtime.spec.get("template"), FieldPath("spec.template"))
-    metadata = json_reader.mapping(template.get("metadata"), FieldPath("spec.template.metadata"))
-    labels = dict(json_reader.text_map(metadata.get("labels"), FieldPath("spec.template.metadata.labels")))
-    annotations = dict(
-        json_reader.text_map(metadata.get("annotations"), FieldPath("spec.template.metadata.annotations"))
-    )
+    template, path = json_reader.below(runtime.spec, FieldPath("spec"), "template")
+    metadata, at = json_reader.below(template, path, "metadata")
+    labels = dict(json_reader.text_map(metadata.get("labels"), at.child("labels")))
+    annotations = dict(json_reader.text_map(metadata.get("annotations"), at.child("annotations")))
     spec: Json = json_reader.mapping(template.get("spec"), templates.SPEC_PATH)
     stages = [_Stage(templates.checked(spec, templates.SPEC_PATH), templates.SPEC_PATH)]
     order = {job["name"]: position for position, job in enumerate(stages[0].spec["replicatedJobs"])}
 
-    patches = json_reader.objects(trainjob.spec.get("runtimePatches"), FieldPath("spec.runtimePatches"))
-    for position, patch in enumerate(patches):
-        path = FieldPath("spec.runtimePatches").index(position).child("trainingRuntimeSpec", "template")
+    for patch, path in patches.parts(trainjob.spec):
         json_reader.require_shallow(patch, path)
-        template_patch = _child(patch, path, "trainingRuntimeSpec", "template")
-        named = _child(template_patch, path, "metadata")
-        labels |= json_reader.text_map(named.get("labels"), path.child("metadata", "labels"))
-        annotations |= json_reader.text_map(named.get("annotations"), path.child("metadata", "annotations"))
-        changes = _child(template_patch, path, "spec")
+        named, at = json_reader.below(patch, path, "metadata")
+        labels |= json_reader.text_map(named.get("labels"), at.child("labels"))
+        annotations |= json_reader.text_map(named.get("annotations"), at.child("annotations"))
+        changes, at = json_reader.below(patch, path, "spec")
         if changes:
-            spec_patch = what_is_said(changes)
-            merged = merge.strategic_merge(stages[-1].spec, spec_patch, merge.JOBSET_SPEC, path.child("spec"))
-            stages.append(_Stage(merged, path.child("spec")))
+            changes = patches.what_is_said(changes)
+            merged = merge.strategic_merge(stages[-1].spec, changes, merge.JOBSET_SPEC, at)
+            stages.append(_Stage(merged, at))
     spec = _checked(stages)
 
     ml_policy = json_reader.optional_mapping(runtime.spec.get("mlPolicy"), ML_POLICY_PATH)
@@ -279,12 +285,6 @@ def _checked(stages: Sequence[_Stage]) -> Json:
         return templates.checked(*stages[bisect_left(stages, True, hi=len(stages) - 1, key=is_wrong)])
 
 
-def _child(value: Json, path: FieldPath, *names_: str) -> Json:
-    for name in names_:
-        value = json_reader.mapping(value.get(name), path.child(name))
-    return value
-
-
 def _pod_set(job: Json, ml_policy: Json | None) -> PodSet:
     ancestor = templates.ancestor(job)
     if ancestor == names.ANCESTOR_TRAINER and ml_policy is not None:
@@ -294,22 +294,17 @@ def _pod_set(job: Json, ml_policy: Json | None) -> PodSet:
     return PodSet(job["name"], ancestor, max(1, 1 if count is None else count))
 
 
-def trainers(info: Info, trains: Callable[[Json], bool]) -> list[Json]:
-    """The ReplicatedJobs that train: the trainer's step, and others of which `trains` says so."""
-    return [job for job in info.jobs if templates.ancestor(job) == names.ANCESTOR_TRAINER or trains(job)]
-
-
-def with_resources(info: Info, trains: Callable[[Json], bool]) -> Info:
+def with_resources(info: Info, trainers: Callable[[Info], Sequence[Json]]) -> Info:
     """With the TrainJob's resourcesPerNode, key by key, in the container `node` of those that train.
 
     Args:
         info: The requested job.
-        trains: Whether a ReplicatedJob other than the trainer's step trains.
+        trainers: Returns the ReplicatedJobs that train.
     """
     given = json_reader.optional_mapping((info.trainer or {}).get("resourcesPerNode"), _RESOURCES_PATH)
     if given is None or info.ml_policy is None:
         return info
-    to_change = trainers(info, trains)
+    to_change = trainers(info)
     if not to_change:
         return info
     amounts = templates.resources(given, _RESOURCES_PATH)

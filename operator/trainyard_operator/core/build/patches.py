@@ -51,6 +51,12 @@ def validate(job: TrainJob, old: TrainJob | None, jobset: JobSet | None) -> Iter
         yield from _env_errors(patches, patch, PATH.index(position))
 
 
+def parts(spec: Json, *steps: str) -> Iterator[tuple[Json, FieldPath]]:
+    """What each patch of a TrainJob's spec says below these steps of the JobSet template, with its path."""
+    for position, patch in enumerate(json_reader.objects(spec.get("runtimePatches"), PATH)):
+        yield json_reader.below(patch, PATH.index(position), "trainingRuntimeSpec", "template", *steps)
+
+
 def only_withdrawn(job: TrainJob, old: TrainJob) -> bool:
     """Whether the patches are those of `old`, or some of them."""
     before = iter(_without_times(_patches(old)))
@@ -86,7 +92,7 @@ def _without_times(patches: Sequence[Json]) -> list[Any]:
 
 def _change_errors(job: TrainJob, old: TrainJob, jobset: JobSet | None) -> Iterator[FieldError]:
     """Kueue patches and resumes in one request, hence suspended before or after is enough."""
-    if old.spec.get("suspend") is not True and job.spec.get("suspend") is not True:
+    if not old.suspended and not job.suspended:
         detail = (
             "RuntimePatches can only be modified when the TrainJob is suspended before or after the update"
         )

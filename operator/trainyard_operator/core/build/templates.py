@@ -110,6 +110,11 @@ def with_env(target: Json, env: Iterable[Json]) -> Json:
     return upserted(target, "env", "name", env)
 
 
+def rank(variable: str) -> Json:
+    """A variable with the number of the pod."""
+    return {"name": variable, "valueFrom": {"fieldRef": {"fieldPath": names.JOB_COMPLETION_INDEX_PATH}}}
+
+
 def with_port(target: Json, port: int) -> Json:
     """The container with this port.
 

@@ -64,11 +64,6 @@ def is_due(jobset: JobSet, manifest: Json) -> bool:
     )
 
 
-def held(manifest: Json) -> Json:
-    """The manifest of a JobSet that is to run, still suspended."""
-    return {**manifest, "spec": {**manifest["spec"], "suspend": True}}
-
-
 def deletions(jobset: JobSet, manifest: Json, jobs: Sequence[Job]) -> tuple[Delete, ...] | None:
     """Jobs to delete before the JobSet is resumed; None: wait for JobSet's controller.
 

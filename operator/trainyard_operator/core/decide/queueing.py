@@ -111,7 +111,7 @@ def queued(manifest: Json, job: TrainJob, jobset: JobSet | None) -> Json:
     metadata = manifest["metadata"]
     noted = annotations_of(job.annotations)
     gates = [gate for gate in noted.pop(names.QUEUE_GATES_ANNOTATION, "").split(",") if gate]
-    if job.spec.get("suspend") is True and (jobset is None or is_gated(jobset)):
+    if job.suspended and (jobset is None or is_gated(jobset)):
         gates.append(names.SENT_SUSPENDED)
     if gates:
         noted[names.QUEUE_GATES_ANNOTATION] = ",".join(gates)
@@ -134,7 +134,7 @@ def is_gated(jobset: JobSet) -> bool:
 
 def waits(job: TrainJob, jobset: JobSet) -> bool:
     """Whether nothing but Kueue keeps the JobSet from running."""
-    return bool(jobset.queue) and jobset.suspend and not jobset.queue_gates and not job.spec.get("suspend")
+    return bool(jobset.queue) and jobset.suspend and not jobset.queue_gates and not job.suspended
 
 
 def with_suspend(manifest: Json, suspend: bool) -> Json:
@@ -180,11 +180,10 @@ def activation(
     """
     if is_gated(jobset):
         return None
-    suspended = job.spec.get("suspend") is True
-    if suspended and not (deactivated and jobset.suspend):
+    if job.suspended and not (deactivated and jobset.suspend):
         fresh = bool(jobset.queue) and jobset.suspend and waited < PATIENCE
         return Activate(jobset.namespace, jobset.name, jobset.uid, active=False, awaited=fresh)
-    if (reported or deactivated) and not suspended:
+    if (reported or deactivated) and not job.suspended:
         return Activate(jobset.namespace, jobset.name, jobset.uid, active=True)
     return None
 

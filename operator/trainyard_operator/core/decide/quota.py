@@ -79,18 +79,14 @@ def _too_much(
         if len(bounds) < len(capacities):
             continue
         # All pods of a ReplicatedJob are of one flavor; those of several may share what there is.
-        largest = max((amounts[name].times(n) for n, amounts in requests if name in amounts), key=_nano)
-        if largest.nano > max(bounds, default=0):
+        largest = max(amounts[name].times(n).nano for n, amounts in requests if name in amounts)
+        if largest > max(bounds, default=0):
             most, of = max(bounds, default=0), " in one flavor" if len(bounds) > 1 else ""
         elif total.nano > sum(bounds):
             most, of = sum(bounds), " in all flavors" if len(bounds) > 1 else ""
         else:
             continue
         yield _shown(name, total, requests), f"has at most {Quantity(most, total.notation)}{of}"
-
-
-def _nano(amount: Quantity) -> int:
-    return amount.nano
 
 
 def _shown(name: str, total: Quantity, requests: Sequence[tuple[int, Amounts]]) -> str:
@@ -117,13 +113,13 @@ def hopeless(
     if isinstance(observed.runtime, RuntimeProblem):
         return None
     try:
-        children = using.children(
+        children = using.build(
             observed.trainjob, observed.runtime, child_annotations.as_begun(settings, jobset)
         )
     except (UnsupportedPolicyError, InvalidFieldError):
         return None
-    built = (child.manifest for child in children if child.manifest["kind"] == names.JOBSET)
-    return next((cause for manifest in built if (cause := never(manifest, jobset.queue, queues))), None)
+    (built,) = (child for child in children if child["kind"] == names.JOBSET)
+    return never(built, jobset.queue, queues)
 
 
 def confirmed(cause: Cause, reason: str, message: str) -> Cause | None:

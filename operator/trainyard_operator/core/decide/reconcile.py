@@ -26,7 +26,7 @@ from trainyard_api.reasons import Reason
 
 from ..build import counted_by_kueue, plugins, retries
 from ..build.framework import Framework, UnsupportedPolicyError
-from ..build.info import DEFAULT_SETTINGS, Child, Settings
+from ..build.info import DEFAULT_SETTINGS, Child, Info, Settings
 from ..build.plugins.jobset import counts_of, has_ended, terminal_of
 from ..model import (
     NOTHING,
@@ -160,11 +160,10 @@ def _pod_groups(observed: Observed, settings: Settings, using: Framework) -> tup
         return ()
     settings = child_annotations.as_begun(settings, observed.jobset)
     try:
-        children = using.children(retries.as_begun(observed.trainjob, observed.jobset), runtime, settings)
+        children = using.build(retries.as_begun(observed.trainjob, observed.jobset), runtime, settings)
     except (UnsupportedPolicyError, InvalidFieldError):
         return ()
-    identities = (_identity(child.manifest) for child in children)
-    return tuple(identity for identity in identities if identity.kind == names.POD_GROUP)
+    return tuple(_identity(child) for child in children if child["kind"] == names.POD_GROUP)
 
 
 def _leftovers(observed: Observed) -> tuple[Write, ...]:
@@ -189,10 +188,6 @@ def is_managed(job: TrainJob) -> bool:
 def _own_jobset(observed: Observed) -> JobSet | None:
     jobset = observed.jobset
     return jobset if jobset is not None and jobset.owner_uid == observed.trainjob.uid else None
-
-
-def _is_suspended(job: TrainJob) -> bool:
-    return job.spec.get("suspend") is True
 
 
 def _while_deleted(job: TrainJob, jobset: JobSet | None, settings: Settings) -> Plan:
@@ -247,7 +242,7 @@ def _suspension(
     now: datetime,
     settings: Settings,
 ) -> conditions.Conditions:
-    if _is_suspended(job):
+    if job.suspended:
         return _with_suspended(before, now)
     held = _is_held_by_kueue(job) or queueing.holds(job, jobset, settings)
     if held and not settings.keeps_resumed and not conditions.finished(before):
@@ -339,7 +334,7 @@ def _remaining(
 ) -> float | None:
     """Seconds until the deadline; None without one, while suspended, and while it waits in a queue."""
     seconds = job.spec.get("activeDeadlineSeconds")
-    if not isinstance(seconds, int) or seconds <= 0 or _is_suspended(job):
+    if not isinstance(seconds, int) or seconds <= 0 or job.suspended:
         return None
     start: datetime | None
     if settings.queue_holds_jobset and jobset is None:
@@ -377,7 +372,7 @@ def _next_step(observed: Observed, now: datetime, settings: Settings, using: Fra
         step = _activation_step(observed, jobset, now)
         if step is not None:
             return step
-    if jobset is not None and _runs(observed):
+    if jobset is not None and not jobset.suspend and not job.suspended:
         return _running_step(observed, jobset, now, settings)
     if queued and jobset is not None and not jobset.suspend:
         return _Step()  # Kueue is about to suspend it.
@@ -451,9 +446,11 @@ def _children_step(
         return _Step(writes=(outdated,))
     settings, job = child_annotations.as_begun(settings, jobset), retries.as_begun(observed.trainjob, jobset)
     try:
-        children = using.children(job, runtime, settings)
+        using.require_implemented(runtime)
+        info = using.info(job, runtime, settings)
+        children = using.children_of(info)
         if queueing.counts_live_runtime(job, jobset, settings):
-            _require_counted(job, runtime, settings, using)
+            _require_counted(info, using)
     except UnsupportedPolicyError as error:
         return _Step(blocked=causes.policy_unsupported(runtime, str(error), using))
     except InvalidFieldError as error:
@@ -481,14 +478,8 @@ def _unless_rejected(step: _Step, observed: Observed, now: datetime) -> _Step:
 
 def _suspended_as_wanted(job: TrainJob, jobset: JobSet, *, queued: bool) -> bool:
     if queued:
-        return _is_suspended(job) or not queueing.is_gated(jobset)
-    return jobset.suspend == _is_suspended(job)
-
-
-def _runs(observed: Observed) -> bool:
-    """Whether the JobSet is to be left alone, because it runs and should."""
-    jobset = observed.jobset
-    return jobset is not None and not jobset.suspend and not _is_suspended(observed.trainjob)
+        return job.suspended or not queueing.is_gated(jobset)
+    return jobset.suspend == job.suspended
 
 
 def _running_step(observed: Observed, jobset: JobSet, now: datetime, settings: Settings) -> _Step:
@@ -535,10 +526,9 @@ def _is_counted_otherwise(observed: Observed, jobset: JobSet, runtime: Runtime, 
     return counts_live and runtime.revision is None and _is_outdated(jobset, runtime)
 
 
-def _require_counted(job: TrainJob, runtime: Runtime, settings: Settings, using: Framework) -> None:
+def _require_counted(info: Info, using: Framework) -> None:
     """Raises `InvalidFieldError` if its pods would have what Kueue does not count: admission may not have
     seen the runtime as it is now."""
-    info = using.info(job, runtime, settings)
     if errors := tuple(counted_by_kueue.errors(info, using.trainers(info))):
         raise InvalidFieldError(*errors)
 
@@ -612,7 +602,7 @@ def _jobset_step(
     jobset = observed.jobset
     if jobset is None or not job_recreation.is_due(jobset, marked):
         return _Step(writes=_writes(observed, record, first, marked))
-    held = _marked(job_recreation.held(manifest), observed, revision, settings)
+    held = _marked(queueing.with_suspend(manifest, True), observed, revision, settings)
     if writes := _writes(observed, record, first, held):
         return _Step(writes=writes, wait=COLLECT_SECONDS)
     if observed.jobs is None:

@@ -79,7 +79,7 @@ def is_idle(jobset: JobSet) -> bool:
 
 def of_jobset(jobset: JobSet, jobs: Sequence[Job], events: Collection[Warned]) -> tuple[Refused, ...]:
     """Refused objects of the JobSet: the reason why its Jobs have no pods, or why there are no Jobs."""
-    of_jobs = [refused for job in sorted(jobs, key=_name) for refused in _of_job(job, events)]
+    of_jobs = [refused for job in sorted(jobs, key=lambda job: job.name) for refused in _of_job(job, events)]
     if of_jobs:
         return tuple(of_jobs)
     warnings = [event for event in events if event.about == jobset.uid and event.reason in JOBSET_EVENTS]
@@ -108,10 +108,6 @@ def takes_the_newest(trainjob: TrainJob) -> bool:
 
 def _counted(counts: Json) -> Iterator[object]:
     return (counts.get(state) for state in ("ready", "succeeded", "failed", "active"))
-
-
-def _name(job: Job) -> str:
-    return job.name
 
 
 def _of_job(job: Job, events: Collection[Warned]) -> Iterator[Refused]:

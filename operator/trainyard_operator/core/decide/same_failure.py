@@ -73,7 +73,7 @@ def seen(job: TrainJob, jobset: JobSet | None, noted: Sequence[Json], now: datet
     ended = {attempt["attempt"]: attempt for attempt in noted}
     last = jobset.restarts
     first, second = ended.get(last - 1), ended.get(last)
-    if first is None or second is None or job.spec.get("suspend") is True or now - _at(second) > LATELY:
+    if first is None or second is None or job.suspended or now - _at(second) > LATELY:
         return None
     if last == 2:
         start: datetime | None = queueing.resumed_at(jobset) or job.created

@@ -174,9 +174,7 @@ def companion_of(identity: model.Identity, manifest: model.Json) -> model.Compan
     owners = metadata.get("ownerReferences") or ()
     owner: model.Json = next((owner for owner in owners if owner.get("controller")), {})
     deleted = metadata.get("deletionTimestamp")
-    of_trainjob = owner.get("kind") == names.TRAINJOB and owner["apiVersion"].startswith(
-        f"{names.TRAINER_GROUP}/"
-    )
+    of_trainjob = _is_trainjob(owner.get("kind"), owner.get("apiVersion", ""))
     return model.Companion(
         api_version=identity.api_version,
         kind=identity.kind,
@@ -194,6 +192,10 @@ def companion_of(identity: model.Identity, manifest: model.Json) -> model.Compan
             if name.startswith(names.OWN_PREFIX)
         },
     )
+
+
+def _is_trainjob(kind: str | None, api_version: str) -> bool:
+    return kind == names.TRAINJOB and api_version.startswith(f"{names.TRAINER_GROUP}/")
 
 
 def time_of(text: str) -> datetime:
@@ -271,18 +273,9 @@ class _Condition(msgspec.Struct, rename="camel"):
     observed_generation: int | None = None
 
 
-class _ReplicatedJobStatus(msgspec.Struct):
-    name: str
-    ready: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    active: int = 0
-    suspended: int = 0
-
-
 class _JobSetStatus(msgspec.Struct, rename="camel"):
     conditions: list[_Condition] | None = None
-    replicated_jobs_status: list[_ReplicatedJobStatus] | None = None
+    replicated_jobs_status: list[model.ReplicatedJobStatus] | None = None
     restarts: int = 0
 
 
@@ -300,11 +293,7 @@ def jobset_of(raw: msgspec.Raw | bytes) -> SeenJobSet:
     decoded = _jobset_decoder.decode(raw)
     meta = decoded.metadata
     owner = next((owner for owner in meta.owner_references or () if owner.controller), None)
-    of_trainjob = (
-        owner is not None
-        and owner.kind == names.TRAINJOB
-        and owner.api_version.startswith("trainer.kubeflow.org/")
-    )
+    of_trainjob = owner is not None and _is_trainjob(owner.kind, owner.api_version)
     status = decoded.status if of_trainjob and decoded.status is not None else _JobSetStatus()
     spec = decoded.spec or _JobSetSpec()
     annotations: Mapping[str, str] = meta.annotations or {}
@@ -327,10 +316,7 @@ def jobset_of(raw: msgspec.Raw | bytes) -> SeenJobSet:
             )
             for c in status.conditions or ()
         ),
-        replicated_jobs_status=tuple(
-            model.ReplicatedJobStatus(r.name, r.ready, r.succeeded, r.failed, r.active, r.suspended)
-            for r in status.replicated_jobs_status or ()
-        ),
+        replicated_jobs_status=tuple(status.replicated_jobs_status or ()),
         restarts=status.restarts,
         queue=labels.queue,
         priority_class=labels.priority_class,

@@ -37,8 +37,8 @@ class State(StrEnum):
     INITIALIZING = "Initializing"
     """Its dataset or its model is being fetched."""
     RUNNING = "Running"
-    COMPLETE = "Complete"
-    FAILED = "Failed"
+    COMPLETE = names.COMPLETE
+    FAILED = names.FAILED
 
 
 def of(job: TrainJob, status: Json, jobset: JobSet | None, seen: pod_readiness.Nodes | None = None) -> State:
@@ -69,13 +69,11 @@ def _starts(state: State, status: Json) -> bool:
 
 def _of(job: TrainJob, status: Json, jobset: JobSet | None) -> State:
     current = conditions.of(status)
-    for condition, state in (
-        (names.COMPLETE, State.COMPLETE),
-        (names.FAILED, State.FAILED),
-        (names.BLOCKED, State.BLOCKED),
-    ):
-        if conditions.is_true(current, condition) and not _says_only_what_it_waits_for(current, condition):
+    for state in (State.COMPLETE, State.FAILED):
+        if conditions.is_true(current, state):
             return state
+    if conditions.is_true(current, names.BLOCKED) and not _says_only_what_it_waits_for(current):
+        return State.BLOCKED
     if conditions.is_true(current, names.SUSPENDED):
         return State.QUEUED if resumed_by_kueue(job, jobset) else State.SUSPENDED
     if jobset is not None and jobset.queue and jobset.suspend:
@@ -105,10 +103,10 @@ def _shown_by_pods(job: TrainJob, seen: pod_readiness.Nodes | None) -> State | N
     return State.NODE_LOST if seen.lost else None
 
 
-def _says_only_what_it_waits_for(current: conditions.Conditions, kind: str) -> bool:
+def _says_only_what_it_waits_for(current: conditions.Conditions) -> bool:
     """Whether its pods have their nodes, and are tried again by themselves: it starts still."""
-    condition = conditions.find(current, kind) or {}
-    return kind == names.BLOCKED and condition.get("reason") in pod_readiness.REASONS
+    blocked = conditions.find(current, names.BLOCKED) or {}
+    return blocked.get("reason") in pod_readiness.REASONS
 
 
 def has_unready(counts: Sequence[Json]) -> bool:

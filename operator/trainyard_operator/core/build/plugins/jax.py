@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from trainyard_api import names
 
+from .. import templates
 from ..info import Info
 
 
@@ -25,13 +26,10 @@ class JAX:
         info = info.with_count(pods.name, pods.count)
         env = (
             {"name": "JAX_NUM_PROCESSES", "value": str(pods.count)},
-            {
-                "name": "JAX_PROCESS_ID",
-                "valueFrom": {"fieldRef": {"fieldPath": names.JOB_COMPLETION_INDEX_PATH}},
-            },
+            templates.rank("JAX_PROCESS_ID"),
             {
                 "name": "JAX_COORDINATOR_ADDRESS",
                 "value": f"{info.rendezvous(pods)}:{names.TRAINER_PORT}",
             },
         )
-        return info.with_env(pods.name, names.NODE, env).with_port(pods.name, names.NODE, names.TRAINER_PORT)
+        return info.with_env(pods.name, env).with_port(pods.name)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from trainyard_api import json_reader, names, runtime_ref
-from trainyard_api.errors import ErrorType, FieldError, FieldPath, required
+from trainyard_api.errors import FieldError, FieldPath, required
 
 from ...model import Condition, JobSet, Json, TrainJob
 from .. import patches, resources, retries, templates
@@ -124,8 +124,7 @@ def _initializer_errors(info: Info, name: str) -> Iterator[FieldError]:
     job = next((job for job in info.jobs if job["name"] == name), None)
     detail = _initializer_problem(job, name, field, uri)
     if detail:
-        shown = runtime_ref.of(info.trainjob.spec).shown()
-        yield FieldError(ErrorType.INVALID, "spec.runtimeRef", shown, detail)
+        yield runtime_ref.refused(info.trainjob.spec, detail)
 
 
 def _initializer_problem(job: Json | None, name: str, field: str, uri: str | None) -> str:

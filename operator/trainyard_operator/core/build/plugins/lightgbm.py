@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from trainyard_api import names
 
+from .. import templates
 from ..info import Info
 from . import peers
 
@@ -26,7 +27,7 @@ class LightGBM:
         if pods is None or pods.count == 1:
             return info
         env = [
-            peers.rank("LIGHTGBM_RANK"),
+            templates.rank("LIGHTGBM_RANK"),
             {"name": "LIGHTGBM_MACHINES", "value": ",".join(peers.addresses(info, pods)[pods.name])},
             {"name": "LIGHTGBM_NUM_MACHINES", "value": str(pods.count)},
             {"name": "LIGHTGBM_LOCAL_LISTEN_PORT", "value": str(names.TRAINER_PORT)},

@@ -101,20 +101,17 @@ class MPI:
         if policy is None:
             return info
         trains_too = _launcher_trains(policy)
-        trainer = info.trainer or {}
-        nodes = json_reader.integer(trainer.get("numNodes"), _TRAINER.child("numNodes"))
-        if nodes is not None:
-            info = info.with_count(names.NODE, max(nodes - 1, 1) if trains_too else nodes)
+        if info.nodes is not None:
+            info = info.with_count(names.NODE, max(info.nodes - 1, 1) if trains_too else info.nodes)
         for job in (names.NODE, names.LAUNCHER):
             info = info.with_volumes(job, (_key_volume(info),))
-            info = info.with_mounts(job, names.NODE, (_key_mount(policy),))
+            info = info.with_mounts(job, (_key_mount(policy),))
         info = info.with_volumes(names.LAUNCHER, (_hosts_volume(info),))
-        if info.container(names.LAUNCHER, names.NODE) is not None:
-            info = info.with_mounts(names.LAUNCHER, names.NODE, (_HOSTS_MOUNT,))
-            info = info.with_env(names.LAUNCHER, names.NODE, _launcher_env(info, policy))
+        if info.container(names.LAUNCHER) is not None:
+            info = info.with_mounts(names.LAUNCHER, (_HOSTS_MOUNT,))
+            info = info.with_env(names.LAUNCHER, _launcher_env(info, policy))
         if trains_too:
-            env = templates.environment(trainer.get("env"), _TRAINER.child("env"))
-            info = info.with_env(names.NODE, names.NODE, env)
+            info = info.with_env(names.NODE, info.env)
         return _with_one_image(info)
 
     def build(self, info: Info) -> Sequence[Child]:
@@ -150,12 +147,10 @@ class MPI:
 
 
 def _node_warnings(info: Info, policy: Json) -> Iterator[str]:
-    path = _TRAINER.child("numNodes")
-    nodes = json_reader.integer((info.trainer or {}).get("numNodes"), path)
-    if nodes == 1 and _launcher_trains(policy) and _has_both(info):
+    if info.nodes == 1 and _launcher_trains(policy) and _has_both(info):
         yield (
-            f"{path}: 1 makes two pods, the launcher and one more node, each with the resources of a node, "
-            "as 2 does: a runtime with mlPolicy.mpi always has both"
+            f"{_TRAINER.child('numNodes')}: 1 makes two pods, the launcher and one more node, each with the "
+            "resources of a node, as 2 does: a runtime with mlPolicy.mpi always has both"
         )
 
 
@@ -198,16 +193,14 @@ def _has_both(info: Info) -> bool:
 
 
 def _node_errors(info: Info, policy: Json) -> Iterator[FieldError]:
-    path = _TRAINER.child("numNodes")
-    nodes = json_reader.integer((info.trainer or {}).get("numNodes"), path)
-    if nodes is None or nodes < 2 or not _launcher_trains(policy):
+    if info.nodes is None or info.nodes < 2 or not _launcher_trains(policy):
         return
     if not _has_both(info):
         detail = (
             "must have 1 when MPI trainingRuntime with enabled runLauncherAsNode "
             "does not have either launcher and node"
         )
-        yield FieldError(ErrorType.INVALID, str(path), nodes, detail)
+        yield FieldError(ErrorType.INVALID, str(_TRAINER.child("numNodes")), info.nodes, detail)
 
 
 def _launcher_trains(policy: Json) -> bool:
@@ -216,10 +209,8 @@ def _launcher_trains(policy: Json) -> bool:
 
 def _slots(info: Info, policy: Json) -> int:
     """Processes per node: the TrainJob's, else one for each GPU if the runtime has 1, else the runtime's."""
-    path = _TRAINER.child("numProcPerNode")
-    number = json_reader.integer((info.trainer or {}).get("numProcPerNode"), path)
-    if number is not None:
-        return number
+    if info.processes is not None:
+        return info.processes
     given = json_reader.integer(policy.get("numProcPerNode"), _POLICY.child("numProcPerNode"))
     slots = 1 if given is None else given
     return max(1, resources.gpu_count(resources.per_node(info))) if slots == 1 else slots
@@ -255,7 +246,7 @@ def _image(info: Info) -> str | None:
 
 def _images(info: Info) -> dict[str, str | None]:
     """The images of launcher and workers, by ReplicatedJob, as the runtime has them."""
-    containers = {job: info.container(job, names.NODE) for job in (names.LAUNCHER, names.NODE)}
+    containers = {job: info.container(job) for job in (names.LAUNCHER, names.NODE)}
     return {job: container.get("image") for job, container in containers.items() if container is not None}
 
 

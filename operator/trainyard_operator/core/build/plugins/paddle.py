@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from trainyard_api import names
-
-from .. import resources
+from .. import resources, templates
 from ..info import Info
 from . import peers
 
@@ -32,11 +30,11 @@ class Paddle:
         Raises `InvalidFieldError` for nodes that have no addresses, or too many.
         """
         pods = peers.trainers(info, self.name)
-        if pods is None or pods.count == 1 or peers.sets(info.container(pods.name, names.NODE), _MASTER):
+        if pods is None or pods.count == 1 or peers.sets(info.container(pods.name), _MASTER):
             return info
         hosts = peers.addresses(info, pods)[pods.name]
         env = [
-            peers.rank(_RANK),
+            templates.rank(_RANK),
             {"name": "PADDLE_TRAINERS_NUM", "value": str(pods.count)},
             {"name": "PADDLE_TRAINER_ENDPOINTS", "value": ",".join(hosts)},
             {"name": "PADDLE_CURRENT_ENDPOINT", "value": peers.address_of(hosts[0], _RANK)},

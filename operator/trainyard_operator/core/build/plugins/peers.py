@@ -53,14 +53,9 @@ def sets(container: Json | None, variable: str) -> bool:
 
 def with_missing(info: Info, pods: PodSet, env: Iterable[Json]) -> Info:
     """`info` with those variables that the container does not have yet, and with the port."""
-    container = info.container(pods.name, names.NODE)
+    container = info.container(pods.name)
     missing = [variable for variable in env if not sets(container, variable["name"])]
-    return info.with_env(pods.name, names.NODE, missing).with_port(pods.name, names.NODE, names.TRAINER_PORT)
-
-
-def rank(variable: str) -> Json:
-    """A variable with the number of the pod."""
-    return {"name": variable, "valueFrom": {"fieldRef": {"fieldPath": names.JOB_COMPLETION_INDEX_PATH}}}
+    return info.with_env(pods.name, missing).with_port(pods.name)
 
 
 def address_of(first: str, variable: str) -> str:

@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from trainyard_api import json_reader, names
+from trainyard_api import names
 from trainyard_api.errors import FieldPath
 
-from .. import templates
 from ..info import Info
 
-_ENV: Final = FieldPath("spec.trainer.env")
 _OWN_DUTY: Final = ("torch", "mpi", "jax")
 """The frameworks whose plugins set the pod count and the variables themselves."""
 _PROCESSES: Final = FieldPath("spec.trainer.numProcPerNode")
@@ -32,7 +30,7 @@ class PlainML:
 
     def warnings(self, info: Info) -> Sequence[str]:
         """A warning about several processes on a node, where nothing starts them."""
-        number = json_reader.integer((info.trainer or {}).get("numProcPerNode"), _PROCESSES)
+        number = info.processes
         if number is None or number < 2 or any(info.policy(name) is not None for name in _WITH_LAUNCHER):
             return ()
         return (
@@ -46,5 +44,4 @@ class PlainML:
         if pods is None or any(info.policy(name) is not None for name in _OWN_DUTY):
             return info
         info = info.with_count(pods.name, info.counted(pods).count)
-        env = templates.environment((info.trainer or {}).get("env"), _ENV)
-        return info.with_env(pods.name, names.NODE, env)
+        return info.with_env(pods.name, info.env)

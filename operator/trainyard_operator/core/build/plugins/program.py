@@ -34,7 +34,7 @@ def edit(info: Info) -> templates.Edit:
             set_fields[name] = list(words)
         elif trainer.get(name) is not None and not info.settings.keeps_emptied_words:
             emptied.add(name)
-    env = templates.environment(trainer.get("env"), _TRAINER.child("env"))
+    env = info.env
 
     def edited(container: Json) -> Json:
         kept = {name: value for name, value in container.items() if name not in emptied}

@@ -66,9 +66,9 @@ class TensorFlow:
         hosts = peers.addresses(info, workers, [pods for pods in beside if pods.name != _EVALUATOR])
         cluster = {_type(pods, workers): hosts[pods.name] for pods in tasks if pods.name in hosts}
         for pods in tasks:
-            if not peers.sets(info.container(pods.name, names.NODE), VARIABLE):
-                info = info.with_env(pods.name, names.NODE, _env(cluster, _type(pods, workers)))
-            info = info.with_port(pods.name, names.NODE, names.TRAINER_PORT)
+            if not peers.sets(info.container(pods.name), VARIABLE):
+                info = info.with_env(pods.name, _env(cluster, _type(pods, workers)))
+            info = info.with_port(pods.name)
         return info
 
 
@@ -81,7 +81,7 @@ def _env(cluster: Json, type_: str) -> tuple[Json, ...]:
     task = f'{{"type":"{type_}","index":$({INDEX})}}'
     text = f'{{"cluster":{json.dumps(cluster, separators=(",", ":"))},"task":{task}}}'
     return (
-        peers.rank(INDEX),
+        templates.rank(INDEX),
         {"name": VARIABLE, "value": text},
     )
 

@@ -56,17 +56,15 @@ class Torch:
         policy = info.policy("torch")
         if policy is None:
             return info
-        trainer = info.trainer or {}
         step = info.pod_set(ancestor=names.ANCESTOR_TRAINER)
         pods = _NOBODY if step is None else info.counted(step)
-        rendezvous = _rendezvous(info, pods, processes(info, trainer))
+        rendezvous = _rendezvous(info, pods, processes(info))
         if step is not None:
             info = info.with_count(pods.name, pods.count)
         if step is not None and not info.injects_nothing:
-            injected = rendezvous[:3] if runs_torchtune(trainer) else rendezvous
-            env = (*templates.environment(trainer.get("env"), _TRAINER.child("env")), *injected)
-            info = info.with_env(pods.name, names.NODE, env)
-            info = info.with_port(pods.name, names.NODE, names.TRAINER_PORT)
+            injected = rendezvous[:3] if runs_torchtune(info.trainer or {}) else rendezvous
+            info = info.with_env(pods.name, (*info.env, *injected))
+            info = info.with_port(pods.name)
         return _injected(info, policy, rendezvous)
 
 
@@ -109,9 +107,8 @@ def _least_warnings(info: Info, elastic: Sequence[str]) -> Iterator[str]:
 
 def _uncounted_warnings(info: Info) -> Iterator[str]:
     """Accelerators without `gpu` in their name are no GPUs, so that CPUs are counted, as with Trainer."""
-    trainer = info.trainer or {}
-    ranks = processes(info, trainer)
-    if trainer.get("numProcPerNode") is not None or ranks == AUTO:
+    ranks = processes(info)
+    if info.processes is not None or ranks == AUTO:
         return
     uncounted = resources.uncounted(resources.per_node(info))
     there = sum(uncounted.values())
@@ -132,11 +129,10 @@ def runs_torchtune(trainer: Json) -> bool:
     return tuple(_words(trainer, "command")) == _TORCHTUNE_COMMAND
 
 
-def processes(info: Info, trainer: Json) -> str:
+def processes(info: Info) -> str:
     """PET_NPROC_PER_NODE: what the TrainJob says, else `auto` with GPUs, else one for each CPU."""
-    number = json_reader.integer(trainer.get("numProcPerNode"), _TRAINER.child("numProcPerNode"))
-    if number is not None:
-        return str(number)
+    if info.processes is not None:
+        return str(info.processes)
     per_node = resources.per_node(info)
     if resources.gpu_count(per_node) != 0:
         return AUTO
@@ -149,7 +145,7 @@ def _rendezvous(info: Info, pods: PodSet, processes: str) -> tuple[Json, ...]:
     return (
         {"name": "PET_NNODES", "value": str(pods.count)},
         {"name": "PET_NPROC_PER_NODE", "value": processes},
-        {"name": "PET_NODE_RANK", "valueFrom": {"fieldRef": {"fieldPath": names.JOB_COMPLETION_INDEX_PATH}}},
+        templates.rank("PET_NODE_RANK"),
         {"name": "PET_MASTER_ADDR", "value": info.rendezvous(pods)},
         {"name": "PET_MASTER_PORT", "value": str(names.TRAINER_PORT)},
     )

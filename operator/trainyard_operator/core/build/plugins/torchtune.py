@@ -72,7 +72,7 @@ class TorchTune:
         trainer = info.trainer
         if info.policy("torch") is None or pods is None or trainer is None or not runs_torchtune(trainer):
             return info
-        per_node = processes(info, trainer)
+        per_node = processes(info)
         gpus = resources.gpu_count(resources.per_node(info))
         recipe = _recipe(pods.count, per_node, gpus, _arguments(trainer))
         command = [
@@ -95,8 +95,7 @@ def _errors(info: Info, trainer: Json) -> Iterator[FieldError]:
         yield FieldError(ErrorType.INVALID, _RUNTIME_NAME, name, detail)
 
     path = _TRAINER.child("numNodes")
-    given = json_reader.integer(trainer.get("numNodes"), path)
-    nodes = 1 if given is None else given
+    nodes = 1 if info.nodes is None else info.nodes
     if nodes > 1 and model != _MULTI_NODE:
         yield FieldError(ErrorType.INVALID, str(path), nodes, f"must be 1 for {model} model")
 
@@ -117,8 +116,7 @@ def _errors(info: Info, trainer: Json) -> Iterator[FieldError]:
 
 def _qlora_errors(info: Info, trainer: Json, model: str, arguments: Sequence[str]) -> Iterator[FieldError]:
     path = _TRAINER.child("numProcPerNode")
-    given = json_reader.integer(trainer.get("numProcPerNode"), path)
-    shown: Any = AUTO if given is None else given
+    shown: Any = AUTO if info.processes is None else info.processes
     if model == _WITHOUT_QLORA:
         name = runtime_ref.of(info.trainjob.spec).name
         yield FieldError(ErrorType.INVALID, _RUNTIME_NAME, name, f"QLoRA is not supported for {model} model")

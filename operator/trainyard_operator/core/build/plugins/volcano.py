@@ -74,19 +74,12 @@ class Volcano:
 
 def _queue_error(info: Info) -> FieldError:
     detail = "Volcano queue name must not be empty"
-    for position, patch in enumerate(
-        json_reader.objects(info.trainjob.spec.get("runtimePatches"), patches.PATH)
-    ):
-        metadata, path = json_reader.below(
-            patch, patches.PATH.index(position), "trainingRuntimeSpec", "template", "metadata"
-        )
+    for metadata, path in patches.parts(info.trainjob.spec, "metadata"):
         annotations = json_reader.text_map(metadata.get("annotations"), path.child("annotations"))
         if names.VOLCANO_QUEUE_ANNOTATION in annotations:
             where = str(path.child("annotations").key(names.VOLCANO_QUEUE_ANNOTATION))
             return FieldError(ErrorType.INVALID, where, "", detail)
-    return FieldError(
-        ErrorType.INVALID, "spec.runtimeRef", runtime_ref.of(info.trainjob.spec).shown(), detail
-    )
+    return runtime_ref.refused(info.trainjob.spec, detail)
 
 
 def _priority_classes(info: Info) -> Iterator[str]:

@@ -9,7 +9,7 @@ from trainyard_api import names
 from trainyard_api.errors import ErrorType, FieldError, FieldPath
 
 from ...model import JobSet, TrainJob
-from .. import resources
+from .. import resources, templates
 from ..info import Info
 from . import reserved
 
@@ -62,10 +62,7 @@ class XGBoost:
         env = (
             {"name": "DMLC_TRACKER_URI", "value": info.rendezvous(pods)},
             {"name": "DMLC_TRACKER_PORT", "value": str(names.TRAINER_PORT)},
-            {
-                "name": "DMLC_TASK_ID",
-                "valueFrom": {"fieldRef": {"fieldPath": names.JOB_COMPLETION_INDEX_PATH}},
-            },
+            templates.rank("DMLC_TASK_ID"),
             {"name": "DMLC_NUM_WORKER", "value": str(workers)},
         )
-        return info.with_env(pods.name, names.NODE, env).with_port(pods.name, names.NODE, names.TRAINER_PORT)
+        return info.with_env(pods.name, env).with_port(pods.name)
