@@ -78,8 +78,10 @@ class _Credential(msgspec.Struct, rename="camel"):
 
 
 _given: Final[dict[str, _Status]] = {}
-"""What plugins have given to this process, by what each was run with. A roll-out connects nine times, and each
-run may take a second."""
+"""What plugins have given to this process, by what each was run with.
+
+A roll-out connects nine times, and each run may take a second.
+"""
 
 
 class Credential:
