@@ -13,8 +13,8 @@ from trainyard_api.reasons import Reason
 from trainyard_operator.core.status import attempts as noted_attempts
 from trainyard_operator.core.status.display_state import State
 
-from . import jobs
-from .explain import Diagnosis, Observation, because, read
+from . import jobs, read
+from .explain import Diagnosis, Observation, because
 from .explain.rules import attempts, containers
 from .explain.text import duration
 

@@ -17,8 +17,8 @@ from trainyard_api import names
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 
-from . import redaction
-from .explain import Observation, read
+from . import read, redaction
+from .explain import Observation
 from .explain.rules import scheduling
 
 API_VERSION: Final = "dump.trainyard.dev/v1alpha1"

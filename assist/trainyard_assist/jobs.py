@@ -20,7 +20,7 @@ from trainyard_operator.core.build.resources import gpu_count
 from trainyard_operator.core.status import display_state
 from trainyard_operator.core.status.display_state import State
 
-from .explain import read
+from . import read
 from .explain.model import QueuePlace
 
 RUNNING: Final = frozenset(

@@ -17,7 +17,7 @@ from trainyard_api import names, quantity
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 
-from .explain import read
+from . import read
 
 NO_POOL: Final = "-"
 """Name for nodes without a pool."""

@@ -15,8 +15,8 @@ from typing import Final
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 
-from . import quota
-from .explain import queue_place, read
+from . import quota, read
+from .explain import queue_place
 from .explain.model import QueuePlace
 from .quota.model import Answer, Job, Queue, State, Verdict
 from .quota.read import closed, job_of

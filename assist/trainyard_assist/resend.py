@@ -16,7 +16,7 @@ from typing import Any, Final
 from trainyard_api import names
 from trainyard_api.json_types import Json, Manifest
 
-from .explain import read
+from . import read
 from .migrate import live
 from .stops import held_by_kueue, is_sent_suspended
 

@@ -18,7 +18,7 @@ from trainyard_api.json_types import Json
 from trainyard_api.quantity import NANO
 from trainyard_operator.core.build.resources import gpu_count
 
-from .explain import read
+from . import read
 from .explain.text import listed
 from .logs import Place, label
 

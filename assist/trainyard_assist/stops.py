@@ -16,8 +16,7 @@ from enum import StrEnum
 from trainyard_api import names
 from trainyard_api.json_types import Json
 
-from . import jobs
-from .explain import read
+from . import jobs, read
 from .explain.text import duration, listed
 
 

@@ -11,7 +11,8 @@ from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 from trainyard_api.reasons import Reason
 
-from . import read, text, walk
+from .. import read
+from . import facts, text, walk
 from .model import Diagnosis, Finding, Observation, State, Subject, Unseen
 from .rules import AFTER_THE_END, BEFORE_THE_END, ELSEWHERE, Rule, attempts, kueue, silence
 from .rules.trainjob import manager_elsewhere, reported_active
@@ -31,14 +32,14 @@ def explain(observation: Observation) -> Diagnosis:
         rules is BEFORE_THE_END
         and finding is not None
         and finding.ranks
-        and read.continues(observation, finding.ranks)
+        and facts.continues(observation, finding.ranks)
     ):
         # What holds up these nodes does not hold up the others.
         without, finding = finding, _first(observation, rules, but_of_nodes=True)
     state = _state(observation, finding)
     observation = replace(observation, unseen=_unseen(observation, finding))
     diagnosis = Diagnosis(
-        trainjob=read.ref(observation.trainjob, names.TRAINJOB),
+        trainjob=facts.ref(observation.trainjob, names.TRAINJOB),
         state=state,
         answer=_answer(observation, state, finding, without),
         finding=finding,
@@ -66,7 +67,7 @@ def _unseen(observation: Observation, finding: Finding | None) -> dict[Subject, 
     """Objects that could not be read, and why. Nodes only if they could change the answer."""
     unseen = dict(observation.unseen)
     matter = (
-        any(map(_starts, read.current_pods(observation))) if finding is None else finding.cause in _OF_NODES
+        any(map(_starts, facts.current_pods(observation))) if finding is None else finding.cause in _OF_NODES
     )
     if (why := unseen.pop(Subject.NODES, None)) is not None and matter:
         unseen[Subject.NODES] = f"{why}; your platform team can tell whether they are ready and have room"
@@ -74,7 +75,7 @@ def _unseen(observation: Observation, finding: Finding | None) -> dict[Subject, 
 
 
 def _starts(pod: Json) -> bool:
-    return not read.is_ready(pod) and read.text(pod, "status", "phase") != "Succeeded"
+    return not facts.is_ready(pod) and read.text(pod, "status", "phase") != "Succeeded"
 
 
 _OF_NODES: Final = frozenset(
@@ -106,9 +107,9 @@ def _state(observation: Observation, finding: Finding | None) -> State:
         return State.FAILED
     if finding is not None:
         return State.HELD
-    pods = read.current_pods(observation)
+    pods = facts.current_pods(observation)
     reported = not observation.pods or (not pods and _hides_pods(observation))
-    runs = reported_active(observation.trainjob) if reported else any(map(read.is_ready, pods))
+    runs = reported_active(observation.trainjob) if reported else any(map(facts.is_ready, pods))
     return State.RUNNING if runs else State.STARTING
 
 
@@ -119,7 +120,7 @@ def _hides_pods(observation: Observation) -> bool:
 
 def _answer(observation: Observation, state: State, finding: Finding | None, without: Finding | None) -> str:
     """The state in a sentence; `without`: why the others continue without some nodes."""
-    who = f"TrainJob {read.namespace(observation)}/{read.name(observation.trainjob)}"
+    who = f"TrainJob {facts.namespace(observation)}/{read.name(observation.trainjob)}"
     if finding is None:
         more = ""
         if without is not None:
@@ -134,8 +135,8 @@ def _without_cause(observation: Observation, state: State) -> str:
     if state is State.COMPLETE:
         message = read.text(read.condition(observation.trainjob, names.COMPLETE), "message")
         return f"is complete: {message}" if message else "is complete"
-    pods = read.current_pods(observation)
-    ready = sum(map(read.is_ready, pods))
+    pods = facts.current_pods(observation)
+    ready = sum(map(facts.is_ready, pods))
     attempt = attempts.which(observation)
     if state is State.RUNNING:
         if pods:
@@ -154,7 +155,7 @@ def _without_cause(observation: Observation, state: State) -> str:
         return "is starting: its JobSet has no pods yet"
     if Subject.JOBSET in observation.unseen:
         return "is starting. Its JobSet could not be seen"
-    age = text.duration(read.age(observation, observation.trainjob))
+    age = text.duration(facts.age(observation, observation.trainjob))
     return f"is starting: it was created {age} ago and has no JobSet yet"
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from trainyard_api import names
 from trainyard_api.json_types import Json
 
-from . import read
+from .. import read
 from .model import Observation, Subject
 from .rules import containers, jobset, kueue, pods, scheduling, silence, trainjob
 

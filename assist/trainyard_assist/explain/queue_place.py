@@ -13,7 +13,7 @@ from trainyard_api import names
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 
-from . import read
+from .. import read
 from .model import Holder, QueuePlace
 
 NAMED: Final = 3

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from trainyard_api import names
 from trainyard_api.json_types import Json
 
-from . import read, text
+from .. import read
+from . import facts, text
 from .causes import TABLE, At
 from .model import Finding, Mark, Observation, Stage, Subject
 from .rules import attempts, kueue
@@ -48,14 +49,14 @@ def _stages(observation: Observation, held: At | None) -> Iterator[Stage]:
 def _belongs(at: At, observation: Observation) -> bool:
     """Whether the stage is one that this TrainJob should have."""
     if at is At.WORKLOAD:
-        return bool(read.queue(observation))
+        return bool(facts.queue(observation))
     if at is At.NODES:  # else they were not seen, and change nothing
         return not _assigned_nodes(observation)
     return at not in (At.ATTEMPTS, At.GANG)
 
 
 def _trainjob(observation: Observation) -> str:
-    age = text.duration(read.age(observation, observation.trainjob))
+    age = text.duration(facts.age(observation, observation.trainjob))
     parts = [f"{read.name(observation.trainjob)}, created {age} ago"]
     if read.suspended(observation.trainjob):
         parts.append("suspended")
@@ -68,7 +69,7 @@ def _trainjob(observation: Observation) -> str:
 
 
 def _runtime(observation: Observation) -> str:
-    return "" if observation.runtime is None else str(read.named_runtime(observation))
+    return "" if observation.runtime is None else str(facts.named_runtime(observation))
 
 
 def _workload(observation: Observation) -> str:
@@ -98,7 +99,7 @@ def _jobs(observation: Observation) -> str:
 
 def _job(job: Json) -> str:
     active, succeeded, failed = (read.number(job, "status", key) for key in ("active", "succeeded", "failed"))
-    line = f"{read.name(job)}: {active} active of {read.ranks(job)}"
+    line = f"{read.name(job)}: {active} active of {facts.ranks(job)}"
     line += f", {succeeded} succeeded" if succeeded else ""
     return line + (f", {failed} failed" if failed else "")
 
@@ -111,11 +112,11 @@ def _pod_groups(observation: Observation) -> str:
 
 
 def _pods(observation: Observation) -> str:
-    pods = read.current_pods(observation)
+    pods = facts.current_pods(observation)
     if not pods:
         return ""
-    ready = sum(map(read.is_ready, pods))
-    others = [f"{read.name(p)} {read.text(p, 'status', 'phase')}" for p in pods if not read.is_ready(p)]
+    ready = sum(map(facts.is_ready, pods))
+    others = [f"{read.name(p)} {read.text(p, 'status', 'phase')}" for p in pods if not facts.is_ready(p)]
     return f"{ready} of {len(pods)} ready" + (f"; {text.listed(others)}" if others else "")
 
 
@@ -130,4 +131,4 @@ def _nodes(observation: Observation) -> str:
 
 def _assigned_nodes(observation: Observation) -> set[str]:
     """The nodes that its pods are on."""
-    return {read.text(pod, "spec", "nodeName") for pod in read.current_pods(observation)} - {""}
+    return {read.text(pod, "spec", "nodeName") for pod in facts.current_pods(observation)} - {""}

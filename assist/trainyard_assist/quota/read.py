@@ -12,7 +12,8 @@ from trainyard_api.pools import Taint, TaintEffect
 from trainyard_operator.core.build import templates
 from trainyard_operator.core.build.resources import pod_requests
 
-from ..explain import queue_place, read
+from .. import read
+from ..explain import queue_place
 from .model import (
     Cohort,
     Expression,

@@ -13,7 +13,7 @@ from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 from trainyard_operator.core.build.resources import gpu_count
 
-from ..explain import read
+from .. import read
 from ..explain.model import QueuePlace
 from ..explain.queue_place import NAMED
 from ..explain.text import duration, listed

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from trainyard_api import names
 from trainyard_api.json_types import Json
 
-from ..explain import read
+from .. import read
 
 
 @dataclass(frozen=True, slots=True)

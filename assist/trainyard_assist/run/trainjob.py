@@ -12,8 +12,7 @@ from trainyard_api import names, runtime_ref
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
 
-from .. import resend
-from ..explain import read
+from .. import read, resend
 from ..workspace import without_workspace
 from . import starters
 from .runtime import Runtime

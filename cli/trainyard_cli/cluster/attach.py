@@ -16,7 +16,7 @@ from typing import Any, Final
 from trainyard_api import names
 from trainyard_assist import attach, jobs
 from trainyard_assist.explain import Diagnosis, Observation, explain
-from trainyard_assist.explain.read import uid
+from trainyard_assist.read import uid
 from trainyard_kube.client import ApiError, Client, NotFoundError, RetriableError, UnauthorizedError
 
 from .observe import observe

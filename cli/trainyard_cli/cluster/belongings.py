@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from trainyard_api.json_types import Json
-from trainyard_assist import resend
-from trainyard_assist.explain import read
+from trainyard_assist import read, resend
 from trainyard_kube.client import METADATA, ApiError, Client, ForbiddenError, NotFoundError, UnauthorizedError
 from trainyard_kube.resources import CONFIGMAPS, SECRETS
 

@@ -19,8 +19,9 @@ import msgspec
 from trainyard_api import names
 from trainyard_api.json_types import Json
 from trainyard_api.object_names import is_name
+from trainyard_assist import read
 from trainyard_assist.dump import Seen
-from trainyard_assist.explain import Observation, read
+from trainyard_assist.explain import Observation, facts
 from trainyard_assist.logs import Line, Log
 from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError, UnauthorizedError
 from trainyard_kube.resources import (
@@ -117,7 +118,7 @@ class Reading:
 
     async def _queues(self, observation: Observation) -> tuple[Json | None, Json | None]:
         """Its LocalQueue and its ClusterQueue."""
-        name = read.queue(observation)
+        name = facts.queue(observation)
         if not is_name(name):
             return None, None
         local = await self._get("LocalQueue", LOCAL_QUEUES.path(self._namespace, name))

@@ -22,7 +22,7 @@ from trainyard_api.json_types import Json
 from trainyard_assist import jobs
 from trainyard_assist.explain import QueuePlace
 from trainyard_assist.explain import queue_place as places
-from trainyard_assist.explain.read import name, text
+from trainyard_assist.read import name, text
 from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError, Resource
 from trainyard_kube.resources import LOCAL_QUEUES, TRAINJOBS, VISIBLE_QUEUES, WORKLOADS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from trainyard_assist.explain.read import name, text, uid
+from trainyard_assist.read import name, text, uid
 from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError
 from trainyard_kube.resources import CONFIGMAPS
 from trainyard_operator.core.decide import last_lines

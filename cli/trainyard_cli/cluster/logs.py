@@ -21,8 +21,8 @@ from trainyard_api import names
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
 from trainyard_assist import jobs
-from trainyard_assist.explain.read import name, text, uid
 from trainyard_assist.logs import Line, Log, Place, in_order, is_called, label
+from trainyard_assist.read import name, text, uid
 from trainyard_kube.client import (
     ApiError,
     Client,

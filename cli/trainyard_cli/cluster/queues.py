@@ -21,9 +21,9 @@ from trainyard_api.printable import clean
 from trainyard_assist import quota
 from trainyard_assist.explain import QueuePlace
 from trainyard_assist.explain import queue_place as places
-from trainyard_assist.explain.read import name, objects, text, texts
 from trainyard_assist.jobs import Key
 from trainyard_assist.queues import Door, doors
+from trainyard_assist.read import name, objects, text, texts
 from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError, Resource
 from trainyard_kube.resources import (
     CLUSTER_QUEUES,

@@ -14,8 +14,7 @@ import msgspec
 from trainyard_api import names
 from trainyard_api.errors import UserError
 from trainyard_api.printable import clean
-from trainyard_assist import jobs
-from trainyard_assist.explain import read
+from trainyard_assist import jobs, read
 from trainyard_kube.client import Client, NotFoundError
 from trainyard_kube.resources import PODS
 

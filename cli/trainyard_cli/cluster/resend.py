@@ -14,8 +14,7 @@ from enum import Enum, auto
 from typing import Final
 
 from trainyard_api.json_types import Json, Manifest
-from trainyard_assist import workspace
-from trainyard_assist.explain import read
+from trainyard_assist import read, workspace
 from trainyard_assist.stops import Answer, Outcome, Seen
 from trainyard_kube.client import (
     METADATA,

@@ -20,8 +20,7 @@ from trainyard_api import names, runtime_ref, similar
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
-from trainyard_assist import offline
-from trainyard_assist.explain import read
+from trainyard_assist import offline, read
 from trainyard_assist.quota.model import Answer
 from trainyard_assist.quota.words import sentence
 from trainyard_assist.run import interactive

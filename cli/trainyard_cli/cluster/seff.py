@@ -16,7 +16,7 @@ from trainyard_api import names
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
 from trainyard_assist import jobs
-from trainyard_assist.explain.read import text
+from trainyard_assist.read import text
 from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError, UnauthorizedError
 from trainyard_kube.resources import JOBSETS, POD_METRICS, PODS, TRAINJOBS
 

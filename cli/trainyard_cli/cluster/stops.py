@@ -15,8 +15,7 @@ from typing import Final
 
 from trainyard_api.errors import UserError
 from trainyard_api.printable import clean
-from trainyard_assist import stops, webhooks
-from trainyard_assist.explain import read
+from trainyard_assist import read, stops, webhooks
 from trainyard_assist.stops import Answer, Outcome, Seen
 from trainyard_kube.client import (
     ApiError,

@@ -22,7 +22,7 @@ from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 from trainyard_assist import jobs
 from trainyard_assist.attach import exit_code
-from trainyard_assist.explain.read import uid
+from trainyard_assist.read import uid
 from trainyard_kube.client import Client
 from trainyard_kube.credentials import Credentials
 

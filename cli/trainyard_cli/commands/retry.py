@@ -17,9 +17,8 @@ import typer
 from trainyard_api import documents
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Manifest
+from trainyard_assist import read, stops
 from trainyard_assist import resend as core
-from trainyard_assist import stops
-from trainyard_assist.explain import read
 from trainyard_assist.stops import Answer, Outcome, Seen
 from trainyard_kube.client import Client
 from trainyard_kube.credentials import Credentials

@@ -16,7 +16,7 @@ from trainyard_api import durations
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
-from trainyard_assist.explain import read
+from trainyard_assist import read
 from trainyard_assist.run import interactive
 from trainyard_assist.stops import Outcome, Seen
 from trainyard_kube.client import ApiError, Client

@@ -15,7 +15,7 @@ from trainyard_api import names
 from trainyard_api.errors import UserError
 from trainyard_api.printable import clean
 from trainyard_api.similar import hint
-from trainyard_assist.explain import read
+from trainyard_assist import read
 from trainyard_assist.offline import DEFAULT_NAMESPACE
 from trainyard_assist.run.runtime import Runtime
 from trainyard_assist.run.settings import Settings

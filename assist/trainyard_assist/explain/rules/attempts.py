@@ -9,7 +9,8 @@ from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.status import attempts
 
-from .. import read, text
+from ... import read
+from .. import facts, text
 from ..model import Finding, Observation, Ref
 from .finding import finding_of
 
@@ -41,7 +42,7 @@ def last_failed(observation: Observation) -> Finding | None:
 
 def failed(observation: Observation, attempt: Json) -> Finding:
     """How the attempt failed, as a finding."""
-    about = Ref("Pod", attempt["pod"], read.namespace(observation))
+    about = Ref("Pod", attempt["pod"], facts.namespace(observation))
     log = text.tail(read.text(attempt, "message"))
     return finding_of(observation, Reason.ATTEMPT_FAILED, about, sentence(attempt), log=log)
 
@@ -70,7 +71,7 @@ def of(observation: Observation) -> list[Json]:
     Not those of an earlier JobSet, which somebody has deleted: their numbers come again.
     """
     noted = read.objects(observation.trainjob, "status", names.STATUS_FIELD, "attempts")
-    since = read.moment(read.own_jobset(observation), "metadata", "creationTimestamp")
+    since = read.moment(facts.own_jobset(observation), "metadata", "creationTimestamp")
     known = attempts.counted([_whole(attempt) for attempt in noted])
     return [each for each in known if "failedAt" not in each or read.moment(each, "failedAt") >= since]
 

@@ -14,7 +14,8 @@ from trainyard_api.reasons import Reason
 from trainyard_operator.core.model import PodEnd
 from trainyard_operator.core.status import attempts, termination_message
 
-from .. import read, text
+from ... import read
+from .. import facts, text
 from ..model import Finding, Observation
 from . import attempts as recorded
 from .finding import finding_of
@@ -57,7 +58,7 @@ def oom_killed(observation: Observation) -> Finding | None:
         return None
     limit = first.limit or "none is set"
     message = f"container {first.container} used more than its memory limit ({limit}){_restarts(first)}"
-    about = read.ref(first.pod, "Pod")
+    about = facts.ref(first.pod, "Pod")
     return finding_of(
         observation, Reason.OOM_KILLED, about, message, pods=[first.pod], log=observation.log, limit=limit
     )
@@ -72,13 +73,13 @@ def exited(observation: Observation) -> Finding | None:
     finding = finding_of(
         observation,
         Reason.CONTAINER_EXITED,
-        read.ref(first.pod, "Pod"),
+        facts.ref(first.pod, "Pod"),
         _by_container(first) if words is None or words.rank is None else _by_rank(observation, first, words),
         pods=[first.pod],
         log=text.tail(words.said) if words is not None and words.said else observation.log,
         pod=read.name(first.pod),
         container=first.container,
-        namespace=read.namespace(observation),
+        namespace=facts.namespace(observation),
     )
     # Without --previous, kubectl shows the log of the restarted container.
     return replace(finding, next_step=f"{finding.next_step} --previous") if first.running else finding
@@ -99,7 +100,7 @@ def _by_rank(observation: Observation, failure: Failure, words: termination_mess
     # The words of the operator's record: the launcher's own exit code would only stand beside the rank's.
     end = PodEnd(
         job=read.texts(failure.pod, "metadata", "labels").get(names.REPLICATED_JOB_LABEL, ""),
-        index=read.index(failure.pod) or 0,
+        index=facts.index(failure.pod) or 0,
         attempt=recorded.now(observation) - 1,
         pod=read.name(failure.pod),
         node=read.text(failure.pod, "spec", "nodeName"),
@@ -146,7 +147,7 @@ def _end(failure: Failure) -> tuple[datetime, int, bool]:
 
 
 def _failures(observation: Observation) -> Iterator[Failure]:
-    for pod in read.current_pods(observation):
+    for pod in facts.current_pods(observation):
         if read.text(pod, "status", "phase") == "Succeeded":
             continue  # its sidecars were killed when it had ended
         for status, spec in read.containers(pod):
@@ -162,7 +163,7 @@ def _failures(observation: Observation) -> Iterator[Failure]:
 
 def _flaps(observation: Observation, restarts: int, running: Json) -> bool:
     """Whether it restarted so recently, and so often, that it probably fails again."""
-    return restarts > 1 and read.since(observation, read.moment(running, "startedAt")) < _AGAIN
+    return restarts > 1 and facts.since(observation, read.moment(running, "startedAt")) < _AGAIN
 
 
 def _meaning(failure: Failure, code: int) -> str:

@@ -10,7 +10,8 @@ from typing import Any, Final
 from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
 
-from .. import read, text
+from ... import read
+from .. import facts, text
 from ..causes import TABLE
 from ..model import Finding, Observation, Ref
 
@@ -34,7 +35,7 @@ def finding_of(
     step = TABLE[cause].next_step.format(**words)
     if lost := _goes_with_it(observation) if _AGAIN.search(step) else "":
         step += f". {lost}"
-    return Finding(cause, about, message, step, read.waiting_for(observation, pods), tuple(log))
+    return Finding(cause, about, message, step, facts.waiting_for(observation, pods), tuple(log))
 
 
 _AGAIN: Final = re.compile(r"\bcreate\b.*\bagain\b")

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from trainyard_api import quantity
 from trainyard_api.json_types import Json
 
-from .. import read, text
+from ... import read
+from .. import text
 
 _INSUFFICIENT = re.compile(r"Insufficient ([\w./-]+)")
 _OF_ALL = re.compile(r"0/(\d{1,9}) nodes are available: \1 node\(s\) didn't match Pod's node affinity")

@@ -12,7 +12,8 @@ from trainyard_api import names
 from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
 
-from .. import read
+from ... import read
+from .. import facts
 from ..model import Finding, Observation
 from .finding import finding_of
 
@@ -21,13 +22,13 @@ _WAITING: Final = frozenset({"", "Pending", "Inqueue", "Scheduling", "Unknown"})
 
 def incomplete(observation: Observation) -> Finding | None:
     """Some pods of the gang have no node, and the scheduler has said that it cannot place all."""
-    waiting = read.without_node(observation)
+    waiting = facts.without_node(observation)
     for group in observation.pod_groups:
         if not waiting or read.text(group, "status", "phase") not in _WAITING:
             continue
         if message := _message(group, waiting):
             members = read.number(group, "spec", "minMember")
-            about = read.ref(group, names.POD_GROUP)
+            about = facts.ref(group, names.POD_GROUP)
             queue = read.text(group, "spec", "queue") or "default"
             message = f"{len(waiting)} of its {members} pods have no node: {message}"
             return finding_of(observation, Reason.GANG_INCOMPLETE, about, message, pods=waiting, queue=queue)
@@ -38,4 +39,4 @@ def _message(group: Json, waiting: list[Json]) -> str:
     """The scheduler's message about the group, otherwise about its pods."""
     if read.holds(group, "Unschedulable"):
         return read.text(read.condition(group, "Unschedulable"), "message")
-    return next(filter(None, map(read.unscheduled, waiting)), "")
+    return next(filter(None, map(facts.unscheduled, waiting)), "")

@@ -9,7 +9,8 @@ from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.decide import refusals
 
-from .. import read
+from ... import read
+from .. import facts
 from ..model import Finding, Observation, Subject
 from . import kueue
 from .finding import finding_of
@@ -30,28 +31,28 @@ def controller_down(observation: Observation) -> Finding | None:
             return None
         replicas = read.number(deployment, "spec", "replicas", default=1)
         message = f"it has no available pods (replicas: {replicas})"
-        about, within = read.ref(deployment, "Deployment"), read.text(deployment, "metadata", "namespace")
+        about, within = facts.ref(deployment, "Deployment"), read.text(deployment, "metadata", "namespace")
         return finding_of(observation, Reason.JOBSET_CONTROLLER_DOWN, about, message, namespace=within)
     if observation.jobset is None or _is_touched(observation, observation.jobset):
         return None
-    age = read.age(observation, observation.jobset)
+    age = facts.age(observation, observation.jobset)
     if age < _PATIENCE:
         return None
     message = f"it was created {age:.0f} s ago, and its controller has not acted on it"
-    about = read.ref(observation.jobset, names.JOBSET)
+    about = facts.ref(observation.jobset, names.JOBSET)
     return finding_of(observation, Reason.JOBSET_CONTROLLER_DOWN, about, message, namespace=_NAMESPACE)
 
 
 def not_created(observation: Observation) -> Finding | None:
     """There is no JobSet, though nothing known prevents it."""
-    if read.own_jobset(observation) is not None or Subject.JOBSET in observation.unseen:
+    if facts.own_jobset(observation) is not None or Subject.JOBSET in observation.unseen:
         return None
-    age = read.age(observation, observation.trainjob)
+    age = facts.age(observation, observation.trainjob)
     if age < _PATIENCE:
         return None
     message = f"there is no JobSet {age:.0f} s after the TrainJob was created"
     return finding_of(
-        observation, Reason.JOBSET_NOT_CREATED, read.ref(observation.trainjob, names.TRAINJOB), message
+        observation, Reason.JOBSET_NOT_CREATED, facts.ref(observation.trainjob, names.TRAINJOB), message
     )
 
 
@@ -59,8 +60,8 @@ def jobs_refused(observation: Observation) -> Finding | None:
     """Admission refused a Job, the Service or a claim of the JobSet."""
     if observation.jobset is None or observation.jobs or read.suspended(observation.jobset):
         return None
-    for event in reversed(read.warnings(observation, observation.jobset, *refusals.JOBSET_EVENTS)):
-        about = read.ref(observation.jobset, names.JOBSET)
+    for event in reversed(facts.warnings(observation, observation.jobset, *refusals.JOBSET_EVENTS)):
+        about = facts.ref(observation.jobset, names.JOBSET)
         return with_reported_step(
             observation, finding_of(observation, Reason.JOBS_REFUSED, about, read.text(event, "message"))
         )
@@ -71,9 +72,9 @@ def has_failed(observation: Observation) -> Finding | None:
     """The TrainJob has failed with the JobSet's own reason."""
     condition = read.condition(observation.trainjob, names.FAILED)
     reason, message = read.text(condition, "reason"), read.text(condition, "message")
-    about = read.ref(observation.trainjob, names.TRAINJOB)
+    about = facts.ref(observation.trainjob, names.TRAINJOB)
     if observation.jobset is not None:
-        about = read.ref(observation.jobset, names.JOBSET)
+        about = facts.ref(observation.jobset, names.JOBSET)
     failures = [f"{reason}: {message}"]
     for job in observation.jobs:
         if failed := read.condition(job, "Failed"):
@@ -86,7 +87,7 @@ def has_failed(observation: Observation) -> Finding | None:
         about,
         "; ".join(failures[:3]),
         name=about.name,
-        namespace=read.namespace(observation),
+        namespace=facts.namespace(observation),
     )
 
 
@@ -103,12 +104,12 @@ def is_served(observation: Observation) -> bool:
     if not read.suspended(jobset):
         resumed = bool(observation.jobs) and not any(map(read.suspended, observation.jobs))
         return resumed or Subject.JOBS in observation.unseen
-    if read.queue_of_jobset(observation):
+    if facts.queue_of_jobset(observation):
         return kueue.admitted_for(observation) is None
     return read.suspended(observation.trainjob)
 
 
 def _is_touched(observation: Observation, jobset: Json) -> bool:
     """Whether JobSet's controller has ever acted on the JobSet, or that cannot be known."""
-    events = read.warnings(observation, jobset, *refusals.JOBSET_EVENTS)
+    events = facts.warnings(observation, jobset, *refusals.JOBSET_EVENTS)
     return bool(observation.jobs or events or read.at(jobset, "status")) or Subject.JOBS in observation.unseen

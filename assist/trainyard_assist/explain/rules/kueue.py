@@ -17,7 +17,8 @@ from trainyard_api.printable import clean
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.decide import quota
 
-from .. import queue_place, read, text
+from ... import read
+from .. import facts, queue_place, text
 from ..model import Finding, Observation, QueuePlace, Ref, Subject
 from .finding import finding_of
 
@@ -41,19 +42,19 @@ _PREEMPTOR: Final = re.compile(r"a workload \(UID: [^,()]*, JobUID: ([0-9a-f-]{3
 
 def held(observation: Observation) -> Finding | None:
     """It was created suspended with a queue, and nobody has resumed it."""
-    queue = read.queue(observation)
+    queue = facts.queue(observation)
     if (
         not queue
         or not read.suspended(observation.trainjob)
-        or names.SENT_SUSPENDED not in read.gates(observation)
+        or names.SENT_SUSPENDED not in facts.gates(observation)
     ):
         return None
     message = f"LocalQueue {queue} does not admit it before it is resumed"
-    name, within = read.name(observation.trainjob), read.namespace(observation)
+    name, within = read.name(observation.trainjob), facts.namespace(observation)
     return finding_of(
         observation,
         Reason.HELD,
-        read.ref(observation.trainjob, names.TRAINJOB),
+        facts.ref(observation.trainjob, names.TRAINJOB),
         message,
         name=name,
         namespace=within,
@@ -74,7 +75,7 @@ def down(observation: Observation) -> Finding | None:
             message += "; the TrainJob is suspended, but its own pods run until Kueue stops them"
         return finding_of(observation, Reason.KUEUE_DOWN, about, message, namespace=NAMESPACE)
     # Without it, Kueue may run under another name. If the operator does not run either, the platform is gone.
-    if not read.operator_is_away(observation):
+    if not facts.operator_is_away(observation):
         return None
     message = "it does not exist, and no operator runs: the platform has been removed, or is being installed"
     return finding_of(observation, Reason.KUEUE_DOWN, about, message, namespace=NAMESPACE)
@@ -82,8 +83,8 @@ def down(observation: Observation) -> Finding | None:
 
 def _is_to_stop(observation: Observation) -> bool:
     """Whether its user has suspended it, and Kueue has not suspended its JobSet."""
-    jobset = read.own_jobset(observation)
-    if jobset is None or not read.queue_of_jobset(observation):
+    jobset = facts.own_jobset(observation)
+    if jobset is None or not facts.queue_of_jobset(observation):
         return False
     return read.suspended(observation.trainjob) and not read.suspended(jobset)
 
@@ -91,19 +92,19 @@ def _is_to_stop(observation: Observation) -> bool:
 def is_needed(observation: Observation) -> bool:
     """Whether the job continues, or stops, only when Kueue acts."""
     if (
-        not read.queue(observation)
-        or not read.held_back(observation)
-        or names.SENT_SUSPENDED in read.gates(observation)
+        not facts.queue(observation)
+        or not facts.held_back(observation)
+        or names.SENT_SUSPENDED in facts.gates(observation)
     ):
         return False
-    by_its_user = read.suspended(observation.trainjob) and bool(read.queue_of_jobset(observation))
+    by_its_user = read.suspended(observation.trainjob) and bool(facts.queue_of_jobset(observation))
     return not by_its_user or _is_to_stop(observation)
 
 
 def gated(observation: Observation) -> Finding | None:
     """Somebody else keeps its queue from admitting it."""
     workload = waiting(observation)
-    if workload is None or not (gates := read.gates(observation)):
+    if workload is None or not (gates := facts.gates(observation)):
         return None
     message = "Kueue is not allowed to admit it yet"
     return finding_of(observation, Reason.GATED, _ref(workload), message, gates=text.listed(gates))
@@ -111,31 +112,31 @@ def gated(observation: Observation) -> Finding | None:
 
 def workload_missing(observation: Observation) -> Finding | None:
     """A queue is named, nothing runs, and there is no Workload."""
-    queue = read.queue(observation)
+    queue = facts.queue(observation)
     if (
         not queue
-        or not read.held_back(observation)
+        or not facts.held_back(observation)
         or observation.workloads
         or Subject.WORKLOADS in observation.unseen
     ):
         return None
-    if read.age(observation, observation.trainjob) < _PATIENCE:
+    if facts.age(observation, observation.trainjob) < _PATIENCE:
         return None
     message = f"it names LocalQueue {queue}, and has no Workload"
     return finding_of(
-        observation, Reason.WORKLOAD_MISSING, Ref("LocalQueue", queue, read.namespace(observation)), message
+        observation, Reason.WORKLOAD_MISSING, Ref("LocalQueue", queue, facts.namespace(observation)), message
     )
 
 
 def workload_unseen(observation: Observation) -> Finding | None:
     """It waits in a queue, and the user may not see its Workload."""
-    queue = read.queue(observation)
-    if not queue or not read.held_back(observation) or Subject.WORKLOADS not in observation.unseen:
+    queue = facts.queue(observation)
+    if not queue or not facts.held_back(observation) or Subject.WORKLOADS not in observation.unseen:
         return None
     message = f"it is suspended until LocalQueue {queue} admits it"
-    about = Ref("LocalQueue", queue, read.namespace(observation))
+    about = Ref("LocalQueue", queue, facts.namespace(observation))
     return finding_of(
-        observation, Reason.WORKLOAD_UNSEEN, about, message, namespace=read.namespace(observation)
+        observation, Reason.WORKLOAD_UNSEEN, about, message, namespace=facts.namespace(observation)
     )
 
 
@@ -145,7 +146,7 @@ def workload_inactive(observation: Observation) -> Finding | None:
     if workload is None or read.at(workload, "spec", "active") is not False:
         return None
     message = _message(workload, "Evicted") or "its spec.active is false"
-    name, within = read.name(workload), read.namespace(observation)
+    name, within = read.name(workload), facts.namespace(observation)
     return finding_of(
         observation, Reason.WORKLOAD_INACTIVE, _ref(workload), message, name=name, namespace=within
     )
@@ -178,7 +179,7 @@ def quota_short(observation: Observation) -> Finding | None:
     if workload is None:
         return None
     reason = _message(workload, "QuotaReserved")
-    if not reason and read.age(observation, workload) < _EVALUATING:
+    if not reason and facts.age(observation, workload) < _EVALUATING:
         return None
     message = reason or "Kueue has not considered it yet"
     if read.holds(workload, "Evicted"):
@@ -201,7 +202,7 @@ def _where(observation: Observation, place: QueuePlace) -> str:
         sentence += f", behind {text.listed(place.before, queue_place.NAMED, place.position - 1)}"
     if place.holders:
         holders = [
-            f"{holder.job} (runs for {text.duration(read.since(observation, holder.since))})"
+            f"{holder.job} (runs for {text.duration(facts.since(observation, holder.since))})"
             for holder in place.holders
         ]
         sentence += f", and waits for {text.listed(holders, queue_place.NAMED)}"
@@ -230,7 +231,7 @@ def not_resumed(observation: Observation) -> Finding | None:
     workload, seconds = current(observation), admitted_for(observation)
     if workload is None or seconds is None or seconds < _RESUMES_WITHIN:
         return None
-    of = "the JobSet's " if read.queue_of_jobset(observation) else ""
+    of = "the JobSet's " if facts.queue_of_jobset(observation) else ""
     return finding_of(
         observation, Reason.NOT_RESUMED, _ref(workload), f"it is Admitted, and {of}spec.suspend is still true"
     )
@@ -239,9 +240,9 @@ def not_resumed(observation: Observation) -> Finding | None:
 def admitted_for(observation: Observation) -> float | None:
     """Seconds since Kueue admitted it, which has not resumed it yet; None if it waits for something else."""
     workload = current(observation)
-    if not read.holds(workload, "Admitted") or not read.held_back(observation):
+    if not read.holds(workload, "Admitted") or not facts.held_back(observation):
         return None
-    return read.since(observation, read.moment(read.condition(workload, "Admitted"), "lastTransitionTime"))
+    return facts.since(observation, read.moment(read.condition(workload, "Admitted"), "lastTransitionTime"))
 
 
 def before_admission(observation: Observation) -> Finding | None:
@@ -289,7 +290,7 @@ def cluster(observation: Observation) -> str:
 def waiting(observation: Observation) -> Json | None:
     """The Workload, if the TrainJob waits for its quota."""
     workload = current(observation)
-    return workload if workload is not None and _waits(workload) and read.held_back(observation) else None
+    return workload if workload is not None and _waits(workload) and facts.held_back(observation) else None
 
 
 def _waits(workload: Json) -> bool:
@@ -305,7 +306,7 @@ def _queue(workload: Json) -> str:
 
 
 def _ref(workload: Json) -> Ref:
-    return read.ref(workload, "Workload")
+    return facts.ref(workload, "Workload")
 
 
 BEFORE_ADMISSION: Final = (

@@ -14,7 +14,8 @@ from trainyard_api.reasons import Reason
 from trainyard_operator.core.decide import refusals
 from trainyard_operator.core.status import pod_readiness
 
-from .. import read, text
+from ... import read
+from .. import facts, text
 from ..model import Finding, Observation, Ref, Subject
 from .finding import finding_of
 from .trainjob import with_reported_step
@@ -34,7 +35,7 @@ def over_quota(observation: Observation) -> Finding | None:
     """A ResourceQuota refuses the pods of a Job."""
     for job, message in _refusals(observation):
         if quota := _QUOTA.search(message):
-            about = Ref("ResourceQuota", quota[1], read.namespace(observation))
+            about = Ref("ResourceQuota", quota[1], facts.namespace(observation))
             sentence = f"Job {read.name(job)}: {message}"
             return _refused(observation, Reason.PODS_OVER_QUOTA, about, job, sentence, quota=quota[1])
     return None
@@ -44,7 +45,7 @@ def refused(observation: Observation) -> Finding | None:
     """Admission refuses the pods of a Job."""
     for job, message in _refusals(observation):
         return with_reported_step(
-            observation, _refused(observation, Reason.PODS_REFUSED, read.ref(job, "Job"), job, message)
+            observation, _refused(observation, Reason.PODS_REFUSED, facts.ref(job, "Job"), job, message)
         )
     return None
 
@@ -70,16 +71,16 @@ def image_not_pulled(observation: Observation) -> Finding | None:
 
 def secret_missing(observation: Observation) -> Finding | None:
     """A Secret that a container or a volume needs does not exist."""
-    for pod in read.pending(observation):
+    for pod in facts.pending(observation):
         for message in _config_problems(observation, pod):
             name = pod_readiness.SECRET.search(message)
             if name and "not found" in message:
                 held = [
                     p
-                    for p in read.pending(observation)
+                    for p in facts.pending(observation)
                     if any(name[0] in m for m in _config_problems(observation, p))
                 ]
-                about = Ref("Secret", name[1], read.namespace(observation))
+                about = Ref("Secret", name[1], facts.namespace(observation))
                 sentence = f"Pod {read.name(pod)}: {message}"
                 return finding_of(
                     observation, Reason.SECRET_MISSING, about, sentence, pods=held, secret=name[1]
@@ -101,8 +102,8 @@ def config_missing(observation: Observation) -> Finding | None:
 def volume_not_mounted(observation: Observation) -> Finding | None:
     """A volume of a pod that has a node cannot be attached or mounted."""
     for pod in _without_volumes(observation):
-        for event in reversed(read.warnings(observation, pod, *pod_readiness.MOUNT)):
-            about = read.ref(pod, "Pod")
+        for event in reversed(facts.warnings(observation, pod, *pod_readiness.MOUNT)):
+            about = facts.ref(pod, "Pod")
             return finding_of(
                 observation, Reason.VOLUME_NOT_MOUNTED, about, read.text(event, "message"), pods=[pod]
             )
@@ -115,10 +116,10 @@ def sandbox_not_made(observation: Observation) -> Finding | None:
         small = text.listed(_small_limits(pod))
         # The limit applies to volumes in memory too, such as that of the pod's token.
         reasons = ("FailedCreatePodSandBox", "FailedMount") if small else ("FailedCreatePodSandBox",)
-        for event in reversed(read.warnings(observation, pod, *reasons)):
+        for event in reversed(facts.warnings(observation, pod, *reasons)):
             limits = small or "none of them is small"
             node = read.text(pod, "spec", "nodeName")
-            about, message = read.ref(pod, "Pod"), read.text(event, "message")
+            about, message = facts.ref(pod, "Pod"), read.text(event, "message")
             return finding_of(
                 observation, Reason.SANDBOX_NOT_MADE, about, message, pods=[pod], limits=limits, node=node
             )
@@ -126,7 +127,7 @@ def sandbox_not_made(observation: Observation) -> Finding | None:
 
 
 def _without_volumes(observation: Observation) -> list[Json]:
-    return [pod for pod in read.pending(observation) if not read.has_its_volumes(pod)]
+    return [pod for pod in facts.pending(observation) if not facts.has_its_volumes(pod)]
 
 
 def initializer_retries(observation: Observation) -> Finding | None:
@@ -135,7 +136,7 @@ def initializer_retries(observation: Observation) -> Finding | None:
     if _TRIES_AGAIN not in line or (pod := running_initializer(observation)) is None:
         return None
     return finding_of(
-        observation, Reason.INITIALIZER_RETRIES, read.ref(pod, "Pod"), line, pods=[pod], log=observation.log
+        observation, Reason.INITIALIZER_RETRIES, facts.ref(pod, "Pod"), line, pods=[pod], log=observation.log
     )
 
 
@@ -144,7 +145,7 @@ def cache_waits(observation: Observation) -> Finding | None:
     line = next(iter(observation.log[-1:]), "")
     if _CACHE_WAITS not in line or (pod := running_initializer(observation)) is None:
         return None
-    cache, namespace = f"{read.name(observation.trainjob)}-cache", read.namespace(observation)
+    cache, namespace = f"{read.name(observation.trainjob)}-cache", facts.namespace(observation)
     return finding_of(
         observation,
         Reason.CACHE_WAITS,
@@ -158,9 +159,9 @@ def cache_waits(observation: Observation) -> Finding | None:
 
 def running_initializer(observation: Observation) -> Json | None:
     """A pod that fetches a dataset or a model."""
-    for pod in read.current_pods(observation):
-        job = read.job_of(observation, pod)
-        if job is not None and read.is_initializer(job) and read.text(pod, "status", "phase") == "Running":
+    for pod in facts.current_pods(observation):
+        job = facts.job_of(observation, pod)
+        if job is not None and facts.is_initializer(job) and read.text(pod, "status", "phase") == "Running":
             return pod
     return None
 
@@ -182,7 +183,7 @@ def cannot_start(observation: Observation) -> Finding | None:
         if waits or (ended and read.text(ended, "reason") in _START_ENDED):
             message = _message(status) if waits else read.text(ended, "message")
             return _cannot_start(observation, pod, status, message)
-    for pod in read.current_pods(observation):
+    for pod in facts.current_pods(observation):
         for status, _ in read.containers(pod):
             ended = read.at(status, "state", "terminated")
             if read.text(ended, "reason") in _START_ENDED:
@@ -192,11 +193,11 @@ def cannot_start(observation: Observation) -> Finding | None:
 
 def evicted(observation: Observation) -> Finding | None:
     """The node has evicted a pod; how its containers ended is then not the cause."""
-    for pod in read.current_pods(observation):
+    for pod in facts.current_pods(observation):
         if read.text(pod, "status", "reason") == "Evicted":
             node, message = read.text(pod, "spec", "nodeName"), read.text(pod, "status", "message")
             return finding_of(
-                observation, Reason.EVICTED, read.ref(pod, "Pod"), f"node {node}: {message}", pods=[pod]
+                observation, Reason.EVICTED, facts.ref(pod, "Pod"), f"node {node}: {message}", pods=[pod]
             )
     return None
 
@@ -205,7 +206,7 @@ def _cannot_start(observation: Observation, pod: Json, status: Json, message: st
     container = read.text(status, "name")
     message = f"container {container}: {message}"
     return finding_of(
-        observation, Reason.CANNOT_START, read.ref(pod, "Pod"), message, pods=[pod], container=container
+        observation, Reason.CANNOT_START, facts.ref(pod, "Pod"), message, pods=[pod], container=container
     )
 
 
@@ -213,11 +214,11 @@ def _refusals(observation: Observation) -> Iterator[tuple[Json, str]]:
     """The Jobs that have fewer pods than they should, and why."""
     for job in observation.jobs:
         expected = min(
-            read.number(job, "spec", "parallelism", default=1), read.ranks(job) - len(read.done(job))
+            read.number(job, "spec", "parallelism", default=1), facts.ranks(job) - len(facts.done(job))
         )
         if read.suspended(job) or _there(observation, job) >= expected:
             continue
-        for event in reversed(read.warnings(observation, job, "FailedCreate")):
+        for event in reversed(facts.warnings(observation, job, "FailedCreate")):
             yield job, refusals.SAID_OF_A_JOB.sub("", read.text(event, "message"))
             break
 
@@ -226,21 +227,21 @@ def _there(observation: Observation, job: Json) -> int:
     """How many pods the Job has; by its own count, if not all pods were seen."""
     if Subject.PODS in observation.unseen:
         return read.number(job, "status", "active")
-    return len(read.pods_of(observation, job))
+    return len(facts.pods_of(observation, job))
 
 
 def _refused(
     observation: Observation, cause: Reason, about: Ref, job: Json, message: str, **words: Any
 ) -> Finding:
     if there := _there(observation, job):
-        message = f"{there} of {read.ranks(job)} pods exist: {message}"
+        message = f"{there} of {facts.ranks(job)} pods exist: {message}"
     return replace(
-        finding_of(observation, cause, about, message, **words), ranks=read.absent(observation, job)
+        finding_of(observation, cause, about, message, **words), ranks=facts.absent(observation, job)
     )
 
 
 def _waiting(observation: Observation) -> Iterator[tuple[Json, Json]]:
-    for pod in read.current_pods(observation):
+    for pod in facts.current_pods(observation):
         for status, _ in read.containers(pod):
             if read.at(status, "state", "waiting") is not None:
                 yield pod, status
@@ -255,15 +256,15 @@ def _about_pod(
     **words: Any,
 ) -> Finding:
     held = [p for p, status in _waiting(observation) if same(status)]
-    return finding_of(observation, cause, read.ref(pod, "Pod"), message, pods=held, **words)
+    return finding_of(observation, cause, facts.ref(pod, "Pod"), message, pods=held, **words)
 
 
 def _config_problems(observation: Observation, pod: Json) -> Iterator[str]:
     for status, _ in read.containers(pod):
         if _reason(status) == pod_readiness.CONFIG:
             yield _message(status)
-    if not read.has_its_volumes(pod):
-        for event in reversed(read.warnings(observation, pod, "FailedMount")):
+    if not facts.has_its_volumes(pod):
+        for event in reversed(facts.warnings(observation, pod, "FailedMount")):
             yield read.text(event, "message")
 
 

@@ -9,7 +9,8 @@ from trainyard_api import names
 from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
 
-from .. import read, text
+from ... import read
+from .. import facts, text
 from ..model import Finding, Observation, Ref, Subject
 from .finding import finding_of
 
@@ -31,17 +32,17 @@ _TOGETHER: Final = frozenset(
 def missing(observation: Observation) -> Finding | None:
     """Some ranks are ready, and one is missing."""
     for job in observation.jobs:
-        if not read.is_trainer(job) or read.suspended(job):
+        if not facts.is_trainer(job) or read.suspended(job):
             continue
-        pods = {read.index(pod): pod for pod in read.pods_of(observation, job)}
-        if not any(read.is_ready(pod) for pod in pods.values()):
+        pods = {facts.index(pod): pod for pod in facts.pods_of(observation, job)}
+        if not any(facts.is_ready(pod) for pod in pods.values()):
             continue
-        for rank in range(read.ranks(job)):
+        for rank in range(facts.ranks(job)):
             pod = pods.get(rank)
             why = _no_pod(observation, job) if pod is None else _not_ready(observation, pod)
-            if why and rank not in read.done(job):
-                about = read.ref(job, "Job") if pod is None else read.ref(pod, "Pod")
-                return _missing(observation, about, rank, f"node {rank} of {read.ranks(job)} {why}")
+            if why and rank not in facts.done(job):
+                about = facts.ref(job, "Job") if pod is None else facts.ref(pod, "Pod")
+                return _missing(observation, about, rank, f"node {rank} of {facts.ranks(job)} {why}")
     return None
 
 
@@ -50,10 +51,10 @@ def left(observation: Observation) -> Finding | None:
     framework = read.texts(observation.runtime, "metadata", "labels").get(names.FRAMEWORK_LABEL)
     if framework not in _TOGETHER:
         return None
-    for job in filter(read.is_trainer, observation.jobs):
-        pods = {read.index(pod): pod for pod in read.pods_of(observation, job)}
-        gone = [rank for rank in sorted(read.done(job)) if _ended_for(observation, pods.get(rank)) >= _LEFT]
-        others = [pod for pod in pods.values() if read.is_ready(pod)]
+    for job in filter(facts.is_trainer, observation.jobs):
+        pods = {facts.index(pod): pod for pod in facts.pods_of(observation, job)}
+        gone = [rank for rank in sorted(facts.done(job)) if _ended_for(observation, pods.get(rank)) >= _LEFT]
+        others = [pod for pod in pods.values() if facts.is_ready(pod)]
         if gone and others:
             return _left(observation, job, gone, _ended_for(observation, pods.get(gone[0])), others)
     return None
@@ -63,7 +64,7 @@ def _left(
     observation: Observation, job: Json, gone: list[int], seconds: float, others: list[Json]
 ) -> Finding:
     message = (
-        f"{'nodes' if len(gone) > 1 else 'node'} {text.listed(gone)} of {read.ranks(job)} ended with exit "
+        f"{'nodes' if len(gone) > 1 else 'node'} {text.listed(gone)} of {facts.ranks(job)} ended with exit "
         f"code 0 {text.duration(seconds)} ago, and {len(others)} still run: if they wait for a node "
         "that has ended, they wait forever"
     )
@@ -72,11 +73,11 @@ def _left(
     return finding_of(
         observation,
         Reason.RANK_LEFT,
-        read.ref(waits, "Pod"),
+        facts.ref(waits, "Pod"),
         message,
         pod=read.name(waits),
         container=read.text(first, "name"),
-        namespace=read.namespace(observation),
+        namespace=facts.namespace(observation),
     )
 
 
@@ -87,18 +88,18 @@ def _ended_for(observation: Observation, pod: Json | None) -> float:
         for status, _ in (read.containers(pod) if pod is not None else ())
         if read.at(status, "state", "terminated") is not None
     ]
-    return read.since(observation, max(ended)) if ended else 0.0
+    return facts.since(observation, max(ended)) if ended else 0.0
 
 
 def _no_pod(observation: Observation, job: Json) -> str:
     is_known = Subject.PODS not in observation.unseen
-    return "has no pod" if is_known and read.age(observation, job) >= _PATIENCE else ""
+    return "has no pod" if is_known and facts.age(observation, job) >= _PATIENCE else ""
 
 
 def _not_ready(observation: Observation, pod: Json) -> str:
-    if read.is_ready(pod):
+    if facts.is_ready(pod):
         return ""
-    events, age = read.warnings(observation, pod, "Unhealthy"), read.age(observation, pod)
+    events, age = facts.warnings(observation, pod, "Unhealthy"), facts.age(observation, pod)
     if not events and age < _SLOW:
         return ""
     why = read.text(events[-1], "message") if events else f"no event explains it after {text.duration(age)}"
@@ -112,6 +113,6 @@ def _missing(observation: Observation, about: Ref, rank: int, message: str) -> F
         about,
         message,
         what=f"{about.kind.lower()} {about.name}",
-        namespace=read.namespace(observation),
+        namespace=facts.namespace(observation),
     )
     return replace(finding, ranks=(rank,))

@@ -14,7 +14,8 @@ from typing import Final
 from trainyard_api import names
 from trainyard_api.json_types import Json
 
-from .. import read, text
+from ... import read
+from .. import facts, text
 from ..model import Observation, Silence
 
 _SILENT: Final = re.compile(
@@ -26,8 +27,8 @@ _BEGINS: Final = "trainyard: silent "
 
 def pods(observation: Observation) -> list[Json]:
     """The pods whose logs may say so, if all of them are ready."""
-    candidates = [pod for pod in read.current_pods(observation) if _says_so(pod)]
-    return candidates if all(map(read.is_ready, candidates)) else []
+    candidates = [pod for pod in facts.current_pods(observation) if _says_so(pod)]
+    return candidates if all(map(facts.is_ready, candidates)) else []
 
 
 def _says_so(pod: Json) -> bool:
@@ -53,11 +54,11 @@ def notice(observation: Observation) -> str:
     since, first = max(silence.since for silence in observation.silences), observation.silences[0]
     every, looked_at = len(pods(observation)), len(observation.silences)
     whose = "any rank" if every == looked_at else f"any rank of {looked_at} of {every} pods"
-    place = ("-n", read.namespace(observation), *observation.options)
+    place = ("-n", facts.namespace(observation), *observation.options)
     signal = ("sh", "-c", f"kill -USR1 {first.pids}")
     command = shlex.join(["kubectl", "exec", *place, first.pod, "-c", names.NODE, "--", *signal])
     return (
-        f"; silent for {text.duration(read.since(observation, since))}: no output and no CPU of {whose} "
+        f"; silent for {text.duration(facts.since(observation, since))}: no output and no CPU of {whose} "
         f"since {since:%H:%M} UTC. "
         f"{command} makes each rank of this pod print its Python stack to the log"
     )

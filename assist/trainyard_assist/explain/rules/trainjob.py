@@ -12,7 +12,8 @@ from trainyard_operator.core.decide import refusals
 from trainyard_operator.core.decide.causes import MEND_QUOTA, MEND_WEBHOOK
 from trainyard_operator.core.status import pod_readiness
 
-from .. import read, text
+from ... import read
+from .. import facts, text
 from ..causes import TABLE, At
 from ..model import Finding, Observation, Ref, Subject
 from . import attempts, kueue
@@ -47,17 +48,17 @@ def managed_elsewhere(observation: Observation) -> Finding | None:
 
 def operator_down(observation: Observation) -> Finding | None:
     """The operator has something to do, and none is running."""
-    if not needs_operator(observation) or not read.operator_is_away(observation):
+    if not needs_operator(observation) or not facts.operator_is_away(observation):
         return None
     expected = next(iter(observation.leases), None)
     if expected is None:
         about, message = Ref("Lease", names.OPERATOR), "there is no Lease of an operator"
         return finding_of(observation, Reason.OPERATOR_DOWN, about, message, namespace=names.SYSTEM_NAMESPACE)
     within = read.text(expected, "metadata", "namespace")
-    renewed = read.since(observation, read.moment(expected, "spec", "renewTime"))
+    renewed = facts.since(observation, read.moment(expected, "spec", "renewTime"))
     message = f"nobody holds it; it was last renewed {text.duration(renewed)} ago"
     return finding_of(
-        observation, Reason.OPERATOR_DOWN, read.ref(expected, "Lease"), message, namespace=within
+        observation, Reason.OPERATOR_DOWN, facts.ref(expected, "Lease"), message, namespace=within
     )
 
 
@@ -68,12 +69,12 @@ def blocked(observation: Observation) -> Finding | None:
     """
     if _blocked_by(observation) in refusals.OF_A_JOBSET | pod_readiness.REASONS:
         return None
-    return None if read.operator_is_away(observation) else _blocked(observation)
+    return None if facts.operator_is_away(observation) else _blocked(observation)
 
 
 def blocked_by_refusals(observation: Observation) -> Finding | None:
     """The operator has reported what its JobSet was refused, and nothing else is more precise any more."""
-    if read.operator_is_away(observation) and read.current_pods(observation):
+    if facts.operator_is_away(observation) and facts.current_pods(observation):
         return None
     return _blocked(observation) if _blocked_by(observation) in refusals.OF_A_JOBSET else None
 
@@ -111,7 +112,7 @@ def _blocked(observation: Observation) -> Finding | None:
     message, _, step = read.text(condition, "message").rpartition("; ")
     if not message:
         message, step = step, TABLE[Reason.BLOCKED].next_step
-    about = read.named_runtime(observation) if TABLE[cause].at is At.RUNTIME else _self(observation)
+    about = facts.named_runtime(observation) if TABLE[cause].at is At.RUNTIME else _self(observation)
     if cause is Reason.RUNTIME_NOT_FOUND and "; did you mean " not in message:
         message += _nearest(observation)
     return Finding(cause, about, message, step)
@@ -122,10 +123,10 @@ def runtime_missing(observation: Observation) -> Finding | None:
     if (
         observation.runtime is not None
         or not observation.unseen.keys().isdisjoint((Subject.RUNTIME, Subject.JOBSET))
-        or read.own_jobset(observation) is not None
+        or facts.own_jobset(observation) is not None
     ):
         return None
-    runtime = read.named_runtime(observation)
+    runtime = facts.named_runtime(observation)
     message = f"{runtime} is not found{_nearest(observation)}"
     return finding_of(observation, Reason.RUNTIME_NOT_FOUND, runtime, message, runtime=runtime)
 
@@ -133,21 +134,21 @@ def runtime_missing(observation: Observation) -> Finding | None:
 def _nearest(observation: Observation) -> str:
     """The runtime with the nearest name, of either kind."""
     kinds = {read.name(runtime): read.text(runtime, "kind") for runtime in observation.runtimes}
-    close = similar.nearest(read.named_runtime(observation).name, kinds)
+    close = similar.nearest(facts.named_runtime(observation).name, kinds)
     return similar.meant(None if close is None else f"{kinds[close]} {close}")
 
 
 def suspended(observation: Observation) -> Finding | None:
     """Somebody has suspended it, and no queue resumes it."""
-    queue = read.queue(observation)
-    resumed_by_kueue = (queue or observation.workloads) and not read.queue_of_jobset(observation)
-    sent_suspended = queue and names.SENT_SUSPENDED in read.gates(observation)
+    queue = facts.queue(observation)
+    resumed_by_kueue = (queue or observation.workloads) and not facts.queue_of_jobset(observation)
+    sent_suspended = queue and names.SENT_SUSPENDED in facts.gates(observation)
     if not read.suspended(observation.trainjob) or resumed_by_kueue or sent_suspended:
         return None
 
     def of(cause: Reason) -> Finding:
         held = f", so LocalQueue {queue} does not admit it before it is resumed" if queue else ""
-        name, within = read.name(observation.trainjob), read.namespace(observation)
+        name, within = read.name(observation.trainjob), facts.namespace(observation)
         message = f"spec.suspend is true{held}"
         return finding_of(observation, cause, _self(observation), message, name=name, namespace=within)
 
@@ -172,7 +173,7 @@ def failed_alike(observation: Observation) -> Finding | None:
         return None
     message, _, _ = read.text(condition, "message").rpartition("; ")
     last = next(reversed(attempts.of(observation)), None)
-    about = _self(observation) if last is None else Ref("Pod", last["pod"], read.namespace(observation))
+    about = _self(observation) if last is None else Ref("Pod", last["pod"], facts.namespace(observation))
     log = () if last is None else text.tail(read.text(last, "message"))
     return finding_of(observation, Reason.SAME_FAILURE, about, message, log=log)
 
@@ -182,7 +183,7 @@ def runtime_unsupported(observation: Observation) -> Finding | None:
     condition = read.condition(observation.trainjob, names.FAILED)
     if condition is None or condition.get("reason") != Reason.RUNTIME_NOT_SUPPORTED:
         return None
-    runtime = read.named_runtime(observation)
+    runtime = facts.named_runtime(observation)
     return finding_of(
         observation, Reason.RUNTIME_NOT_FOUND, runtime, read.text(condition, "message"), runtime="a runtime"
     )
@@ -204,19 +205,19 @@ def needs_operator(observation: Observation) -> bool:
 
     In a queue, it deactivates the Workload of a job that is suspended, and activates it again.
     """
-    jobset = read.own_jobset(observation)
+    jobset = facts.own_jobset(observation)
     if Subject.JOBSET in observation.unseen:
         return False
     if jobset is None or any(read.holds(jobset, ended) for ended in _ENDED):
         return True
-    if not read.queue_of_jobset(observation):
+    if not facts.queue_of_jobset(observation):
         return read.suspended(jobset) != read.suspended(observation.trainjob)
     suspended = read.suspended(observation.trainjob)
-    if names.SENT_SUSPENDED in read.gates(observation):
+    if names.SENT_SUSPENDED in facts.gates(observation):
         return not suspended
     reported = read.holds(observation.trainjob, names.SUSPENDED)
     return suspended != reported or (suspended and not read.suspended(jobset))
 
 
 def _self(observation: Observation) -> Ref:
-    return read.ref(observation.trainjob, names.TRAINJOB)
+    return facts.ref(observation.trainjob, names.TRAINJOB)

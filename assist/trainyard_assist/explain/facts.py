@@ -1,100 +1,37 @@
-"""Reads what the API server returned, for the rules; tolerates anything that is missing.
-
-Also holds the few facts that many rules share: which pods count, which rank a
-pod is, how old something is.
-"""
+"""The facts that many rules share: which pods count, which rank a pod is, how old something is."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final
 
-from trainyard_api import names, quantity, runtime_ref
+from trainyard_api import names, runtime_ref
 from trainyard_api.json_types import Json
-from trainyard_api.quantity import Quantity
-from trainyard_operator.core.build.resources import pod_requests
 
+from ..read import (
+    at,
+    condition,
+    deleting,
+    gates_of,
+    holds,
+    moment,
+    name,
+    number,
+    objects,
+    owned,
+    suspended,
+    text,
+    texts,
+    uid,
+)
 from .model import Observation, Ref, Subject
-
-_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def at(value: Any, *path: str) -> Any:
-    """The value at the path of keys; None if there is none."""
-    for key in path:
-        # A dict, as nearly everything here is, needs no question to an abstract class.
-        if type(value) is not dict and not isinstance(value, Mapping):
-            return None
-        value = value.get(key)
-    return value
-
-
-def texts(value: Any, *path: str) -> Mapping[str, str]:
-    """The map of texts at the path, such as labels."""
-    mapping = at(value, *path)
-    return {str(k): str(v) for k, v in mapping.items()} if isinstance(mapping, Mapping) else {}
-
-
-def objects(value: Any, *path: str) -> list[Json]:
-    """The objects in the list at the path."""
-    items = at(value, *path)
-    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
-
-
-def text(value: Any, *path: str) -> str:
-    """The text at the path, empty if there is none."""
-    string = at(value, *path)
-    return string if isinstance(string, str) else ""
-
-
-def number(value: Any, *path: str, default: int = 0) -> int:
-    """The whole number at the path."""
-    integer = at(value, *path)
-    return integer if isinstance(integer, int) else default
-
-
-def amount(value: Any, *path: str) -> Quantity | None:
-    """The quantity at the path; None for what is none."""
-    try:
-        return quantity.parse(at(value, *path))
-    except ValueError:
-        return None
-
-
-def name(of: Json) -> str:
-    """Its name."""
-    return text(of, "metadata", "name")
-
-
-def key(of: Json) -> tuple[str, str]:
-    """Its namespace and name."""
-    return text(of, "metadata", "namespace"), name(of)
-
-
-def local_queue(workload: Json) -> tuple[str, str]:
-    """The namespace and name of the LocalQueue that the Workload is in."""
-    return text(workload, "metadata", "namespace"), text(workload, "spec", "queueName")
-
-
-def uid(of: Json) -> str:
-    """Its uid."""
-    return text(of, "metadata", "uid")
 
 
 def ref(of: Json, kind: str) -> Ref:
     """The reference to the object, an item of a list: those lack their kind."""
     return Ref(kind, name(of), text(of, "metadata", "namespace") or None)
-
-
-def moment(value: Any, *path: str) -> datetime:
-    """The time at the path, long ago if there is none."""
-    try:
-        time = datetime.fromisoformat(text(value, *path))
-    except ValueError:
-        return _LONG_AGO
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 def age(observation: Observation, of: Json) -> float:
@@ -107,29 +44,9 @@ def since(observation: Observation, moment_of: datetime) -> float:
     return (observation.now - moment_of).total_seconds()
 
 
-def condition(of: Json | None, kind: str) -> Json | None:
-    """The condition of that type."""
-    return next((c for c in objects(of, "status", "conditions") if c.get("type") == kind), None)
-
-
-def holds(of: Json | None, kind: str) -> bool:
-    """Whether the condition of that type is True."""
-    return text(condition(of, kind), "status") == "True"
-
-
-def deleting(of: Json) -> bool:
-    """Whether it is being deleted."""
-    return bool(at(of, "metadata", "deletionTimestamp"))
-
-
 def namespace(observation: Observation) -> str:
     """The TrainJob's namespace."""
     return text(observation.trainjob, "metadata", "namespace")
-
-
-def suspended(of: Json) -> bool:
-    """Whether its spec.suspend is true."""
-    return at(of, "spec", "suspend") is True
 
 
 def named_runtime(observation: Observation) -> Ref:
@@ -139,25 +56,9 @@ def named_runtime(observation: Observation) -> Ref:
     return Ref(named.kind, named.name, named.namespace(namespace(observation)))
 
 
-def owned(of: Json | None, owner: Json) -> Json | None:
-    """The object, if it belongs to this owner, and not to another of the same name."""
-    owners = objects(of, "metadata", "ownerReferences")
-    return of if any(reference.get("uid") == uid(owner) for reference in owners) else None
-
-
 def own_jobset(observation: Observation) -> Json | None:
     """The JobSet, if it belongs to this TrainJob."""
     return owned(observation.jobset, observation.trainjob)
-
-
-def deleted_volumes(of: Json | None, *path: str) -> list[str]:
-    """The names of the volumes that are deleted with a JobSet, whose spec is at the path."""
-    return [
-        text(template, "metadata", "name")
-        for policy in objects(of, *path, "volumeClaimPolicies")
-        if text(policy, "retentionPolicy", "whenDeleted") != "Retain"
-        for template in objects(policy, "templates")
-    ]
 
 
 def is_held(observation: Observation, lease: Json) -> bool:
@@ -199,12 +100,6 @@ def gates(observation: Observation) -> list[str]:
     """The gates that keep its queue from admitting it."""
     own = (observation.trainjob, own_jobset(observation))
     return list(dict.fromkeys(gate for of in own for gate in gates_of(of)))
-
-
-def gates_of(job: Json | None) -> list[str]:
-    """The gates at a job that keep Kueue from admitting it."""
-    noted = texts(job, "metadata", "annotations").get(names.QUEUE_GATES_ANNOTATION, "")
-    return [gate for gate in noted.split(",") if gate]
 
 
 # --- events -------------------------------------------------------------------
@@ -287,14 +182,6 @@ def unscheduled(pod: Json) -> str:
     return text(scheduled, "message") if text(scheduled, "status") == "False" else ""
 
 
-def requests(pod: Json) -> Mapping[str, Quantity]:
-    """Its requests by resource, summed up as the scheduler does; a limit counts where there is no request."""
-    try:
-        return pod_requests({"template": {"spec": {"template": pod}}}, limits_count=True)
-    except (AttributeError, KeyError, TypeError, ValueError):  # no pod that an API server lets in
-        return {}
-
-
 def has_its_volumes(pod: Json) -> bool:
     """Whether its node has made its sandbox and mounted its volumes: what failed of that before is over."""
     return holds(pod, "PodReadyToStartContainers")
@@ -303,16 +190,6 @@ def has_its_volumes(pod: Json) -> bool:
 def is_ready(pod: Json) -> bool:
     """Whether the pod runs and is Ready."""
     return text(pod, "status", "phase") == "Running" and holds(pod, "Ready")
-
-
-def containers(pod: Json) -> Iterator[tuple[Json, Json]]:
-    """Each container that has a status, in the order they start: its status and its spec."""
-    specs = {
-        text(c, "name"): c for kind in ("initContainers", "containers") for c in objects(pod, "spec", kind)
-    }
-    for kind in ("initContainerStatuses", "containerStatuses"):
-        for status in objects(pod, "status", kind):
-            yield status, specs.get(text(status, "name"), {})
 
 
 # --- ranks --------------------------------------------------------------------
