@@ -16,7 +16,7 @@ from trainyard_operator.core.status.display_state import State
 from . import jobs, read
 from .explain import Diagnosis, Observation, because
 from .explain.rules import attempts, containers
-from .explain.text import duration
+from .text import duration
 
 _STEP: Final = 10
 """Percent of progress between two lines."""

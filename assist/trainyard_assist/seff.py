@@ -19,8 +19,8 @@ from trainyard_api.quantity import NANO
 from trainyard_operator.core.build.resources import gpu_count
 
 from . import read
-from .explain.text import listed
 from .logs import Place, label
+from .text import listed
 
 MOST: Final = 10_000
 """Ranks of a ReplicatedJob that are counted without their pods."""

@@ -17,7 +17,7 @@ from trainyard_api import names
 from trainyard_api.json_types import Json
 
 from . import jobs, read
-from .explain.text import duration, listed
+from .text import duration, listed
 
 
 class Outcome(StrEnum):

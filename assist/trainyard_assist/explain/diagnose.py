@@ -11,8 +11,8 @@ from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 from trainyard_api.reasons import Reason
 
-from .. import read
-from . import facts, text, walk
+from .. import read, text
+from . import facts, walk
 from .model import Diagnosis, Finding, Observation, State, Subject, Unseen
 from .rules import AFTER_THE_END, BEFORE_THE_END, ELSEWHERE, Rule, attempts, kueue, silence
 from .rules.trainjob import manager_elsewhere, reported_active

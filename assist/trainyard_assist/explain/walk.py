@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from trainyard_api import names
 from trainyard_api.json_types import Json
 
-from .. import read
-from . import facts, text
+from .. import read, text
+from . import facts
 from .causes import TABLE, At
 from .model import Finding, Mark, Observation, Stage, Subject
 from .rules import attempts, kueue

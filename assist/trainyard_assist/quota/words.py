@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainyard_api.printable import clean
 
-from ..explain.text import listed
+from ..text import listed
 from .lines import amount
 from .model import Answer, Short, Verdict
 

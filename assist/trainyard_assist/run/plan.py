@@ -16,7 +16,7 @@ from trainyard_operator.core.build.resources import gpu_count
 from .. import read
 from ..explain.model import QueuePlace
 from ..explain.queue_place import NAMED
-from ..explain.text import duration, listed
+from ..text import duration, listed
 from ..workspace import without_workspace
 from .runtime import Runtime
 

@@ -23,8 +23,8 @@ from trainyard_assist.explain.facts import named_runtime
 from trainyard_assist.explain.follow_ups import LogOf
 from trainyard_assist.explain.model import Silence
 from trainyard_assist.explain.rules import kueue, silence
-from trainyard_assist.explain.text import tail
 from trainyard_assist.read import name, text, uid
+from trainyard_assist.text import tail
 from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError, Resource, RetriableError
 from trainyard_kube.resources import (
     CLUSTER_QUEUES,

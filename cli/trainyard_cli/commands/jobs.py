@@ -20,8 +20,8 @@ import typer
 
 from trainyard_api.errors import UserError
 from trainyard_api.printable import clean
-from trainyard_assist.explain.text import duration
 from trainyard_assist.jobs import Key, Row
+from trainyard_assist.text import duration
 from trainyard_kube.client import Client, RetriableError, UnauthorizedError
 from trainyard_operator.core.status.display_state import State
 

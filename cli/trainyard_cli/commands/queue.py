@@ -16,12 +16,12 @@ from typing import Annotated, Any, Final, TextIO
 import typer
 
 from trainyard_api.printable import clean
-from trainyard_assist.explain.text import duration
 from trainyard_assist.queues import Door, Waiting
 from trainyard_assist.quota import Line
 from trainyard_assist.quota.lines import amount
 from trainyard_assist.quota.model import Verdict
 from trainyard_assist.quota.words import sentence
+from trainyard_assist.text import duration
 
 from ..cluster import connection, job_names
 from ..cluster.queues import Seen, look

@@ -9,8 +9,8 @@ from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.status import attempts
 
-from ... import read
-from .. import facts, text
+from ... import read, text
+from .. import facts
 from ..model import Finding, Observation, Ref
 from .finding import finding_of
 

@@ -14,8 +14,8 @@ from trainyard_api.reasons import Reason
 from trainyard_operator.core.model import PodEnd
 from trainyard_operator.core.status import attempts, termination_message
 
-from ... import read
-from .. import facts, text
+from ... import read, text
+from .. import facts
 from ..model import Finding, Observation
 from . import attempts as recorded
 from .finding import finding_of

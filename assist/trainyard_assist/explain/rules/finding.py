@@ -10,8 +10,8 @@ from typing import Any, Final
 from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
 
-from ... import read
-from .. import facts, text
+from ... import read, text
+from .. import facts
 from ..causes import TABLE
 from ..model import Finding, Observation, Ref
 

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from trainyard_api import quantity
 from trainyard_api.json_types import Json
 
-from ... import read
-from .. import text
+from ... import read, text
 
 _INSUFFICIENT = re.compile(r"Insufficient ([\w./-]+)")
 _OF_ALL = re.compile(r"0/(\d{1,9}) nodes are available: \1 node\(s\) didn't match Pod's node affinity")

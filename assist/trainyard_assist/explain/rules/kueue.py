@@ -17,8 +17,8 @@ from trainyard_api.printable import clean
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.decide import quota
 
-from ... import read
-from .. import facts, queue_place, text
+from ... import read, text
+from .. import facts, queue_place
 from ..model import Finding, Observation, QueuePlace, Ref, Subject
 from .finding import finding_of
 

@@ -14,8 +14,8 @@ from trainyard_api.reasons import Reason
 from trainyard_operator.core.decide import refusals
 from trainyard_operator.core.status import pod_readiness
 
-from ... import read
-from .. import facts, text
+from ... import read, text
+from .. import facts
 from ..model import Finding, Observation, Ref, Subject
 from .finding import finding_of
 from .trainjob import with_reported_step

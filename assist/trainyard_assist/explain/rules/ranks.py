@@ -9,8 +9,8 @@ from trainyard_api import names
 from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
 
-from ... import read
-from .. import facts, text
+from ... import read, text
+from .. import facts
 from ..model import Finding, Observation, Ref, Subject
 from .finding import finding_of
 

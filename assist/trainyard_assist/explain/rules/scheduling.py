@@ -8,8 +8,8 @@ from typing import Final
 from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
 
-from ... import read
-from .. import facts, text
+from ... import read, text
+from .. import facts
 from ..model import Finding, Observation, Ref, Subject
 from . import fit
 from .finding import finding_of

@@ -14,8 +14,8 @@ from typing import Final
 from trainyard_api import names
 from trainyard_api.json_types import Json
 
-from ... import read
-from .. import facts, text
+from ... import read, text
+from .. import facts
 from ..model import Observation, Silence
 
 _SILENT: Final = re.compile(

@@ -12,8 +12,8 @@ from trainyard_operator.core.decide import refusals
 from trainyard_operator.core.decide.causes import MEND_QUOTA, MEND_WEBHOOK
 from trainyard_operator.core.status import pod_readiness
 
-from ... import read
-from .. import facts, text
+from ... import read, text
+from .. import facts
 from ..causes import TABLE, At
 from ..model import Finding, Observation, Ref, Subject
 from . import attempts, kueue

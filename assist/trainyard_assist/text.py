@@ -1,4 +1,4 @@
-"""Logs, lists and durations as `explain` prints them. The author of a log may be hostile."""
+"""Logs, lists and durations as commands print them. The author of a log may be hostile."""
 
 from __future__ import annotations
 
