@@ -11,8 +11,8 @@ from tests.support.run_runtimes import runtime
 from tests.support.terminal_picture import svg
 from trainyard_assist import attach, jobs
 from trainyard_assist.explain import Observation, explain
-from trainyard_assist.explain.model import QueuePlace
 from trainyard_assist.logs import Place
+from trainyard_assist.queue_place import QueuePlace
 from trainyard_assist.run import plan, settings
 from trainyard_assist.run.plan import Draft, Queue
 from trainyard_assist.run.trainjob import trainjob

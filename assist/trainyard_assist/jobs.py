@@ -1,8 +1,8 @@
 """TrainJobs as rows: what runs, what waits and where in its queue, what has ended.
 
 Called by `trainyard jobs`, which reads the cluster with the rights of its
-user. It makes no decisions: the operator writes the state into the TrainJob, and `explain` finds the place
-in a queue. Pure.
+user. It makes no decisions: the operator writes the state into the TrainJob, and `queue_place` finds
+the place in a queue. Pure.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trainyard_operator.core.status import display_state
 from trainyard_operator.core.status.display_state import State
 
 from . import read
-from .explain.model import QueuePlace
+from .queue_place import QueuePlace
 
 RUNNING: Final = frozenset(
     {State.RUNNING, State.INITIALIZING, State.STARTING, State.UNSCHEDULABLE, State.NODE_LOST}

@@ -1,7 +1,7 @@
 """LocalQueues as `trainyard queue` prints them: quota, what is used of it, and what becomes of who waits.
 
 Called by `trainyard queue`, and by `trainyard nodes` where nodes cannot be
-seen. The place in a queue is what `explain` says, the forecast that of
+seen. The place in a queue is that of `queue_place`, the forecast that of
 `quota`. Pure.
 """
 
@@ -15,9 +15,8 @@ from typing import Final
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 
-from . import quota, read
-from .explain import queue_place
-from .explain.model import QueuePlace
+from . import queue_place, quota, read
+from .queue_place import QueuePlace
 from .quota.model import Answer, Job, Queue, State, Verdict
 from .quota.read import closed, job_of
 

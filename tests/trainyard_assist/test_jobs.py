@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from tests.support.checked_in import ROOT
-from trainyard_assist.explain import QueuePlace
-from trainyard_assist.explain.queue_place import counted_place, counted_places
 from trainyard_assist.jobs import Row, row, rows
+from trainyard_assist.queue_place import QueuePlace, counted_place, counted_places
 from trainyard_operator.core.status.display_state import State
 
 CREATED = "2026-01-01T10:00:00Z"

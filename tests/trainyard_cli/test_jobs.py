@@ -17,8 +17,8 @@ from tests.support.fake_api import FakeApi, status
 from tests.support.fake_api import run as run_test
 from trainyard_api.errors import UserError
 from trainyard_assist import jobs as rows_of
-from trainyard_assist.explain import QueuePlace
 from trainyard_assist.jobs import Row
+from trainyard_assist.queue_place import QueuePlace
 from trainyard_cli.cluster import connection
 from trainyard_cli.cluster import jobs as cluster
 from trainyard_cli.cluster.jobs import OWN_ALONE, Seen, look

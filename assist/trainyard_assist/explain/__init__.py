@@ -7,14 +7,13 @@ says what else to observe before that.
 
 from .diagnose import because, explain
 from .follow_ups import FollowUps, follow_ups
-from .model import Diagnosis, Finding, Observation, QueuePlace, Ref, State, Subject
+from .model import Diagnosis, Finding, Observation, Ref, State, Subject
 
 __all__ = [
     "Diagnosis",
     "Finding",
     "FollowUps",
     "Observation",
-    "QueuePlace",
     "Ref",
     "State",
     "Subject",

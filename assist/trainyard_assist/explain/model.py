@@ -10,6 +10,8 @@ from enum import StrEnum
 from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
 
+from ..queue_place import QueuePlace
+
 
 class Subject(StrEnum):
     """Kinds of observed objects; the value is the name in the report if they could not be read."""
@@ -28,34 +30,6 @@ class Subject(StrEnum):
     CLAIMS = "PersistentVolumeClaims"
     EVENTS = "events"
     LOGS = "logs"
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """A job with quota that another job waits for."""
-
-    job: str
-    """In words, such as `team-a/my-training`."""
-    since: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class QueuePlace:
-    """The position of a Workload in its queue, counted from 1."""
-
-    position: int
-    queue: str
-    """In words, such as `ClusterQueue gpus`."""
-    partial: bool = False
-    """Whether only the Workloads of one namespace could be counted."""
-    before: Sequence[str] = ()
-    """The first jobs before it, in words, of those that can be seen."""
-    holders: Sequence[Holder] = ()
-    """The jobs that hold the quota that it lacks, of those that can be seen; the oldest first."""
-    only_own: bool = False
-    """Whether only the jobs of one namespace could be looked at for that."""
-    total: int | None = None
-    """How many wait in the queue; None if nobody has counted them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from ..explain.queue_place import NAMED
+from ..queue_place import NAMED
 from .assignment import Assignment, Chooser
 from .model import Answer, Holder, Job, Key, Policy, Queue, State, Verdict
 from .tree import Tree

@@ -12,8 +12,7 @@ from trainyard_api.pools import Taint, TaintEffect
 from trainyard_operator.core.build import templates
 from trainyard_operator.core.build.resources import pod_requests
 
-from .. import read
-from ..explain import queue_place
+from .. import queue_place, read
 from .model import (
     Cohort,
     Expression,

@@ -14,8 +14,7 @@ from trainyard_api.printable import clean
 from trainyard_operator.core.build.resources import gpu_count
 
 from .. import read
-from ..explain.model import QueuePlace
-from ..explain.queue_place import NAMED
+from ..queue_place import NAMED, QueuePlace
 from ..text import duration, listed
 from ..workspace import without_workspace
 from .runtime import Runtime

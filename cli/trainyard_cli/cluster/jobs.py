@@ -20,8 +20,8 @@ from trainyard_api import names
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
 from trainyard_assist import jobs
-from trainyard_assist.explain import QueuePlace
-from trainyard_assist.explain import queue_place as places
+from trainyard_assist import queue_place as places
+from trainyard_assist.queue_place import QueuePlace
 from trainyard_assist.read import name, text
 from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError, Resource
 from trainyard_kube.resources import LOCAL_QUEUES, TRAINJOBS, VISIBLE_QUEUES, WORKLOADS

@@ -17,12 +17,13 @@ import msgspec
 from trainyard_api import names
 from trainyard_api.json_types import Json
 from trainyard_api.object_names import is_name
-from trainyard_assist.explain import FollowUps, Observation, QueuePlace, Subject, follow_ups
-from trainyard_assist.explain import queue_place as places
+from trainyard_assist import queue_place as places
+from trainyard_assist.explain import FollowUps, Observation, Subject, follow_ups
 from trainyard_assist.explain.facts import named_runtime
 from trainyard_assist.explain.follow_ups import LogOf
 from trainyard_assist.explain.model import Silence
 from trainyard_assist.explain.rules import kueue, silence
+from trainyard_assist.queue_place import QueuePlace
 from trainyard_assist.read import name, text, uid
 from trainyard_assist.text import tail
 from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError, Resource, RetriableError

@@ -18,10 +18,10 @@ from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
 from trainyard_api.object_names import is_name
 from trainyard_api.printable import clean
+from trainyard_assist import queue_place as places
 from trainyard_assist import quota
-from trainyard_assist.explain import QueuePlace
-from trainyard_assist.explain import queue_place as places
 from trainyard_assist.jobs import Key
+from trainyard_assist.queue_place import QueuePlace
 from trainyard_assist.queues import Door, doors
 from trainyard_assist.read import name, objects, text, texts
 from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError, Resource

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from trainyard_api.reasons import Reason
-from trainyard_assist.explain import Finding, QueuePlace, Ref, Subject
-from trainyard_assist.explain.model import Holder
+from trainyard_assist.explain import Finding, Ref, Subject
+from trainyard_assist.queue_place import Holder, QueuePlace
 from trainyard_operator.core.decide.causes import MEND_CONTENT, MEND_QUOTA
 
 from .cases import ANSWER, QUOTA_SAID, SELF, UNANSWERED, WORKLOAD, Case, held_jobset, queued

@@ -28,8 +28,10 @@ from tests.support.explained.objects import (
     unbuilt,
     workload,
 )
-from trainyard_assist.explain import FollowUps, QueuePlace, follow_ups, queue_place
+from trainyard_assist import queue_place
+from trainyard_assist.explain import FollowUps, follow_ups
 from trainyard_assist.explain.follow_ups import LogOf
+from trainyard_assist.queue_place import QueuePlace
 
 
 def of_rank(rank: int) -> LogOf:

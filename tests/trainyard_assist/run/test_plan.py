@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.run_runtimes import runtime
 from trainyard_api.json_types import Json
-from trainyard_assist.explain.model import Holder, QueuePlace
+from trainyard_assist.queue_place import Holder, QueuePlace
 from trainyard_assist.run import settings
 from trainyard_assist.run.plan import Draft, Queue, lines
 from trainyard_assist.run.runtime import Runtime

@@ -17,9 +17,10 @@ from trainyard_api.printable import clean
 from trainyard_api.reasons import Reason
 from trainyard_operator.core.decide import quota
 
-from ... import read, text
-from .. import facts, queue_place
-from ..model import Finding, Observation, QueuePlace, Ref, Subject
+from ... import queue_place, read, text
+from ...queue_place import QueuePlace
+from .. import facts
+from ..model import Finding, Observation, Ref, Subject
 from .finding import finding_of
 
 NAMESPACE: Final = "kueue-system"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -13,8 +13,7 @@ from trainyard_api import names
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 
-from .. import read
-from .model import Holder, QueuePlace
+from . import read
 
 NAMED: Final = 3
 """Jobs that are named, at most."""
@@ -23,6 +22,34 @@ _LACKS: Final = re.compile(r"insufficient unused quota for (\S{1,253}) in flavor
 _NOT_QUEUED: Final = ("QuotaReserved", "Finished", "WaitingForReplacementPods")
 """Conditions of a Workload that does not wait for quota."""
 _OURS: Final = (names.TRAINJOB, names.JOBSET, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A job with quota that another job waits for."""
+
+    job: str
+    """In words, such as `team-a/my-training`."""
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """The position of a Workload in its queue, counted from 1."""
+
+    position: int
+    queue: str
+    """In words, such as `ClusterQueue gpus`."""
+    partial: bool = False
+    """Whether only the Workloads of one namespace could be counted."""
+    before: Sequence[str] = ()
+    """The first jobs before it, in words, of those that can be seen."""
+    holders: Sequence[Holder] = ()
+    """The jobs that hold the quota that it lacks, of those that can be seen; the oldest first."""
+    only_own: bool = False
+    """Whether only the jobs of one namespace could be looked at for that."""
+    total: int | None = None
+    """How many wait in the queue; None if nobody has counted them."""
 
 
 def reported_place(workload: Json, pending: Json, cluster_queue: str) -> QueuePlace | None:
