@@ -35,7 +35,7 @@ from tests.support.fake_api import FakeApi, run, status
 from trainyard_api.reasons import Reason
 from trainyard_assist.explain import Diagnosis, Finding, Observation, Ref, State
 from trainyard_assist.explain.model import Mark, Silence, Stage, Unseen
-from trainyard_cli.cluster import last_lines
+from trainyard_cli.cluster import last_lines, patience
 from trainyard_cli.cluster import observe as looks
 from trainyard_cli.commands import explain as command
 from trainyard_cli.main import app
@@ -291,7 +291,7 @@ def test_a_name_that_no_object_can_have_is_asked_for_nowhere() -> None:
 
 
 def test_what_does_not_come_in_time_is_noted_and_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looks, "PATIENCE", 1)
+    monkeypatch.setattr(patience, "PATIENCE", 1)
     api = Api(pod(0), pod(1))
     api.slow = {EVENTS}
     assert {str(what): why for what, why in api.observe().unseen.items()} == {

@@ -16,7 +16,7 @@ from aiohttp import web
 from tests.support.answers import answered
 from tests.support.fake_api import FakeApi, status
 from tests.support.typed import typed
-from trainyard_cli.cluster import observe, resend
+from trainyard_cli.cluster import patience, resend
 from trainyard_cli.commands import retry
 from trainyard_cli.output import Form
 from trainyard_kube.client import Client, RetriableError
@@ -476,7 +476,7 @@ def test_a_secret_that_cannot_be_looked_at_in_time_keeps_the_job(
     api = Cluster()
     api.secret()
     api.stalls = SECRET
-    monkeypatch.setattr(observe, "PATIENCE", 1)
+    monkeypatch.setattr(patience, "PATIENCE", 1)
     code, _, err = again(api)
     assert (code, "no answer within 1 s" in err, "Nothing has been changed." in err) == (2, True, True)
     assert [write for write in api.writes() if write[0] == "DELETE"] == []

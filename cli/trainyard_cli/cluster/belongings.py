@@ -16,7 +16,7 @@ from trainyard_assist import read, resend
 from trainyard_kube.client import METADATA, ApiError, Client, ForbiddenError, NotFoundError, UnauthorizedError
 from trainyard_kube.resources import CONFIGMAPS, SECRETS
 
-from .observe import in_time
+from .patience import in_time
 
 MOST: Final = 16
 """Objects that are looked at, at most."""

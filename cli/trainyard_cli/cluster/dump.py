@@ -36,7 +36,8 @@ from trainyard_kube.resources import (
 
 from .job_names import not_found
 from .lists import undecoded
-from .observe import in_time, observe
+from .observe import observe
+from .patience import in_time
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from trainyard_kube.client import ApiError, Client, ForbiddenError
 from trainyard_kube.resources import SELF_ACCESS_REVIEWS
 
 from . import ranks
-from .observe import in_time
+from .patience import in_time
 from .ranks import Rank
 
 ADDRESS: Final = "127.0.0.1"

@@ -27,7 +27,7 @@ from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundErro
 from trainyard_kube.resources import LOCAL_QUEUES, TRAINJOBS, VISIBLE_QUEUES, WORKLOADS
 
 from .lists import undecoded
-from .observe import in_time
+from .patience import in_time
 
 OWN_ALONE: Final = (
     "places count only the jobs of this namespace: you are not allowed to see those of others in its queues"

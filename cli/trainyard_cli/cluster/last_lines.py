@@ -11,7 +11,7 @@ from trainyard_kube.resources import CONFIGMAPS
 from trainyard_operator.core.decide import last_lines
 from trainyard_operator.core.decide.last_lines import Kept
 
-from .observe import in_time
+from .patience import in_time
 
 NOTHING: Final = (
     "nothing is kept: no attempt of it has failed, or no lines are kept in this namespace "

@@ -35,7 +35,7 @@ from trainyard_kube.resources import JOBSETS, PODS, TRAINJOBS
 
 from .job_names import not_found
 from .lists import undecoded
-from .observe import in_time
+from .patience import in_time
 from .watched import FIRST, watched
 
 MOST: Final = 512

@@ -26,7 +26,7 @@ from trainyard_assist.explain.rules import kueue, silence
 from trainyard_assist.queue_place import QueuePlace
 from trainyard_assist.read import name, text, uid
 from trainyard_assist.text import tail
-from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError, Resource, RetriableError
+from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError, Resource
 from trainyard_kube.resources import (
     CLUSTER_QUEUES,
     COHORTS,
@@ -45,10 +45,10 @@ from trainyard_kube.resources import (
     WORKLOADS,
 )
 
+from .patience import in_time
+
 T = TypeVar("T")
 
-PATIENCE: Final = 10.0
-"""Seconds for one request."""
 MOST: Final = 2000
 """Objects of one kind that are looked at, at most."""
 MOST_NODES: Final = 64
@@ -387,12 +387,3 @@ class _Look:
         except ApiError as error:
             self.unseen[subject] = str(error)
         return None
-
-
-async def in_time(request: Awaitable[T]) -> T:
-    """The answer; raises `RetriableError` if there is none within `PATIENCE` seconds."""
-    try:
-        async with asyncio.timeout(PATIENCE):
-            return await request
-    except TimeoutError:
-        raise RetriableError(f"no answer within {PATIENCE:.0f} s") from None

@@ -37,7 +37,7 @@ from trainyard_kube.resources import (
 
 from . import jobs
 from .lists import everything
-from .observe import in_time
+from .patience import in_time
 
 MOST: Final = 256
 """The most objects of a kind that are requested one by one."""

@@ -19,7 +19,7 @@ from trainyard_kube.client import Client, NotFoundError
 from trainyard_kube.resources import PODS
 
 from .logs import Logs, Source, Wanted
-from .observe import in_time
+from .patience import in_time
 
 FIRST: Final = "0"
 """The rank that is meant where none is named."""

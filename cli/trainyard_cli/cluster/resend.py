@@ -29,7 +29,7 @@ from trainyard_kube.resources import TRAINJOBS
 
 from . import stops
 from .belongings import Belongings
-from .observe import in_time
+from .patience import in_time
 
 WAIT: Final = 120.0
 """Seconds in which the old TrainJob must have gone with its pods."""

@@ -22,7 +22,7 @@ from trainyard_kube.resources import JOBSETS, POD_METRICS, PODS, TRAINJOBS
 
 from .job_names import not_found
 from .lists import everything
-from .observe import in_time
+from .patience import in_time
 
 NOBODY: Final = f"nothing measures the pods of this cluster: it has no {names.METRICS_GROUP} (metrics-server)"
 

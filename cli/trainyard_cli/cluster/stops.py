@@ -29,7 +29,7 @@ from trainyard_kube.client import (
 from trainyard_kube.resources import JOBSETS, TRAINJOBS
 
 from .job_names import not_found
-from .observe import in_time
+from .patience import in_time
 
 TRIES: Final = 5
 """How often a deletion is tried while the status changes."""
