@@ -130,6 +130,12 @@ def gates_of(job: Json | None) -> list[str]:
     return [gate for gate in noted.split(",") if gate]
 
 
+def index(pod: Json) -> int | None:
+    """The pod's index in its Job; None without one."""
+    annotation = texts(pod, "metadata", "annotations").get(names.JOB_COMPLETION_INDEX_LABEL, "")
+    return int(annotation) if annotation.isdecimal() else None
+
+
 def requests(pod: Json) -> Mapping[str, Quantity]:
     """Its requests by resource, summed up as the scheduler does; a limit counts where there is no request."""
     try:

@@ -66,9 +66,7 @@ def _nodes(finding: Finding) -> str:
 def _unseen(observation: Observation, finding: Finding | None) -> dict[Subject, str]:
     """Objects that could not be read, and why. Nodes only if they could change the answer."""
     unseen = dict(observation.unseen)
-    matter = (
-        any(map(_starts, facts.current_pods(observation))) if finding is None else finding.cause in _OF_NODES
-    )
+    matter = any(map(_starts, observation.current_pods)) if finding is None else finding.cause in _OF_NODES
     if (why := unseen.pop(Subject.NODES, None)) is not None and matter:
         unseen[Subject.NODES] = f"{why}; your platform team can tell whether they are ready and have room"
     return unseen
@@ -107,7 +105,7 @@ def _state(observation: Observation, finding: Finding | None) -> State:
         return State.FAILED
     if finding is not None:
         return State.HELD
-    pods = facts.current_pods(observation)
+    pods = observation.current_pods
     reported = not observation.pods or (not pods and _hides_pods(observation))
     runs = reported_active(observation.trainjob) if reported else any(map(facts.is_ready, pods))
     return State.RUNNING if runs else State.STARTING
@@ -135,7 +133,7 @@ def _without_cause(observation: Observation, state: State) -> str:
     if state is State.COMPLETE:
         message = read.text(read.condition(observation.trainjob, names.COMPLETE), "message")
         return f"is complete: {message}" if message else "is complete"
-    pods = facts.current_pods(observation)
+    pods = observation.current_pods
     ready = sum(map(facts.is_ready, pods))
     attempt = attempts.which(observation)
     if state is State.RUNNING:

@@ -1,9 +1,9 @@
-"""The facts that many rules share: which pods count, which rank a pod is, how old something is."""
+"""The facts that many rules share: which queue it is in, which rank a pod is, how old something is."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -13,9 +13,9 @@ from trainyard_api.json_types import Json
 from ..read import (
     at,
     condition,
-    deleting,
     gates_of,
     holds,
+    index,
     moment,
     name,
     number,
@@ -128,47 +128,9 @@ def _event_time(event: Json) -> datetime:
 # --- pods ---------------------------------------------------------------------
 
 
-def index(pod: Json) -> int | None:
-    """The pod's index in its Job; None without one."""
-    annotation = texts(pod, "metadata", "annotations").get(names.JOB_COMPLETION_INDEX_LABEL, "")
-    return int(annotation) if annotation.isdecimal() else None
-
-
-def job_of(observation: Observation, pod: Json) -> Json | None:
-    """The Job that the pod belongs to."""
-    owners = {text(owner, "uid") for owner in objects(pod, "metadata", "ownerReferences")}
-    return next((job for job in observation.jobs if uid(job) in owners), None)
-
-
-def current_pods(observation: Observation) -> list[Json]:
-    """The newest pod of each index of each Job, without those that are being deleted."""
-    return _newest(observation, [pod for pod in observation.pods if not deleting(pod)])
-
-
-def pods_of(observation: Observation, job: Json) -> list[Json]:
-    """The current pods of the Job."""
-    return [pod for pod in current_pods(observation) if job_of(observation, pod) is job]
-
-
-def last_pods(observation: Observation) -> list[Json]:
-    """The newest pod of each index of each Job, also if it is being deleted: on a lost node it never goes."""
-    return _newest(observation, observation.pods)
-
-
-def _newest(observation: Observation, pods: Iterable[Json]) -> list[Json]:
-    newest: dict[tuple[str, int | str], Json] = {}
-    for pod in sorted(pods, key=lambda p: moment(p, "metadata", "creationTimestamp")):
-        job = job_of(observation, pod)
-        if job is None:
-            continue
-        place = index(pod)
-        newest[uid(job), name(pod) if place is None else place] = pod
-    return sorted(newest.values(), key=name)
-
-
 def pending(observation: Observation) -> list[Json]:
     """The current pods that have not started."""
-    return [pod for pod in current_pods(observation) if text(pod, "status", "phase") == "Pending"]
+    return [pod for pod in observation.current_pods if text(pod, "status", "phase") == "Pending"]
 
 
 def without_node(observation: Observation) -> list[Json]:
@@ -223,13 +185,13 @@ def done(job: Json) -> frozenset[int]:
 
 def rank(observation: Observation, pod: Json) -> int | None:
     """The rank of the pod; None if it is not one of several."""
-    job = job_of(observation, pod)
+    job = observation.job_of(pod)
     return index(pod) if job is not None and is_trainer(job) and ranks(job) > 1 else None
 
 
 def absent(observation: Observation, job: Json) -> tuple[int, ...]:
     """The ranks of the Job that have no pod, if another has one that is Ready and so waits for them."""
-    pods = pods_of(observation, job)
+    pods = observation.pods_of(job)
     if Subject.PODS in observation.unseen or not is_trainer(job) or not any(map(is_ready, pods)):
         return ()
     there = {index(pod) for pod in pods} | done(job)
@@ -249,7 +211,7 @@ def continues(observation: Observation, without: Sequence[int]) -> bool:
     """
     ready = {
         place: pod
-        for pod in current_pods(observation)
+        for pod in observation.current_pods
         if is_ready(pod) and (place := rank(observation, pod)) is not None and place not in without
     }
     least = _least(ready[0]) if 0 in ready else None
@@ -272,10 +234,10 @@ def waiting_for(observation: Observation, held: Sequence[Json]) -> tuple[int, ..
     """The ranks of the pods, if another pod of the same Job is Ready and so waits for them."""
     missing = set()
     ready = {
-        uid(job) for pod in current_pods(observation) if is_ready(pod) and (job := job_of(observation, pod))
+        uid(job) for pod in observation.current_pods if is_ready(pod) and (job := observation.job_of(pod))
     }
     for pod in held:
-        job, place = job_of(observation, pod), rank(observation, pod)
+        job, place = observation.job_of(pod), rank(observation, pod)
         if place is not None and job is not None and uid(job) in ready:
             missing.add(place)
     return tuple(sorted(missing))

@@ -1,15 +1,18 @@
-"""The values that go into an explanation and come out of it; without behaviour."""
+"""The values that go into an explanation and come out of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 
 from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
 
+from .. import read
 from ..queue_place import QueuePlace
 
 
@@ -42,9 +45,12 @@ class Silence:
     """Process IDs of its ranks, separated by spaces."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # slots would leave no room for the cached properties
 class Observation:
-    """The observed objects of a TrainJob and around it, as the API server returns them."""
+    """The observed objects of a TrainJob and around it, as the API server returns them.
+
+    Which of its pods count is computed once: there may be thousands, and nearly every rule needs them.
+    """
 
     now: datetime
     """By the clock of the API server."""
@@ -81,6 +87,45 @@ class Observation:
     """Objects that could not be read, and why."""
     options: tuple[str, ...] = ()
     """The options of kubectl that lead to the cluster."""
+
+    @cached_property
+    def current_pods(self) -> Sequence[Json]:
+        """The newest pod of each index of each Job, without those that are being deleted."""
+        return self._newest(pod for pod in self.pods if not read.deleting(pod))
+
+    @cached_property
+    def last_pods(self) -> Sequence[Json]:
+        """The newest pod of each index of each Job, being deleted or not: on a lost node it never goes."""
+        return self._newest(self.pods)
+
+    def job_of(self, pod: Json) -> Json | None:
+        """The Job that the pod belongs to."""
+        owners = (read.text(owner, "uid") for owner in read.objects(pod, "metadata", "ownerReferences"))
+        return next((self._jobs[uid] for uid in owners if uid in self._jobs), None)
+
+    def pods_of(self, job: Json) -> Sequence[Json]:
+        """The current pods of the Job."""
+        return self._pods_by_job.get(read.uid(job), ())
+
+    @cached_property
+    def _jobs(self) -> Mapping[str, Json]:
+        return {read.uid(job): job for job in self.jobs}
+
+    @cached_property
+    def _pods_by_job(self) -> Mapping[str, Sequence[Json]]:
+        pods: defaultdict[str, list[Json]] = defaultdict(list)
+        for pod in self.current_pods:
+            if (job := self.job_of(pod)) is not None:
+                pods[read.uid(job)].append(pod)
+        return pods
+
+    def _newest(self, pods: Iterable[Json]) -> Sequence[Json]:
+        newest: dict[tuple[str, int | str], Json] = {}
+        for pod in sorted(pods, key=lambda p: read.moment(p, "metadata", "creationTimestamp")):
+            if (job := self.job_of(pod)) is not None:
+                place = read.index(pod)
+                newest[read.uid(job), read.name(pod) if place is None else place] = pod
+        return sorted(newest.values(), key=read.name)
 
 
 @dataclass(frozen=True, slots=True)

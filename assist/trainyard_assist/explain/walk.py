@@ -112,7 +112,7 @@ def _pod_groups(observation: Observation) -> str:
 
 
 def _pods(observation: Observation) -> str:
-    pods = facts.current_pods(observation)
+    pods = observation.current_pods
     if not pods:
         return ""
     ready = sum(map(facts.is_ready, pods))
@@ -131,4 +131,4 @@ def _nodes(observation: Observation) -> str:
 
 def _assigned_nodes(observation: Observation) -> set[str]:
     """The nodes that its pods are on."""
-    return {read.text(pod, "spec", "nodeName") for pod in facts.current_pods(observation)} - {""}
+    return {read.text(pod, "spec", "nodeName") for pod in observation.current_pods} - {""}

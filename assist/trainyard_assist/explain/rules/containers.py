@@ -100,7 +100,7 @@ def _by_rank(observation: Observation, failure: Failure, words: termination_mess
     # The words of the operator's record: the launcher's own exit code would only stand beside the rank's.
     end = PodEnd(
         job=read.texts(failure.pod, "metadata", "labels").get(names.REPLICATED_JOB_LABEL, ""),
-        index=facts.index(failure.pod) or 0,
+        index=read.index(failure.pod) or 0,
         attempt=recorded.now(observation) - 1,
         pod=read.name(failure.pod),
         node=read.text(failure.pod, "spec", "nodeName"),
@@ -147,7 +147,7 @@ def _end(failure: Failure) -> tuple[datetime, int, bool]:
 
 
 def _failures(observation: Observation) -> Iterator[Failure]:
-    for pod in facts.current_pods(observation):
+    for pod in observation.current_pods:
         if read.text(pod, "status", "phase") == "Succeeded":
             continue  # its sidecars were killed when it had ended
         for status, spec in read.containers(pod):

@@ -159,8 +159,8 @@ def cache_waits(observation: Observation) -> Finding | None:
 
 def running_initializer(observation: Observation) -> Json | None:
     """A pod that fetches a dataset or a model."""
-    for pod in facts.current_pods(observation):
-        job = facts.job_of(observation, pod)
+    for pod in observation.current_pods:
+        job = observation.job_of(pod)
         if job is not None and facts.is_initializer(job) and read.text(pod, "status", "phase") == "Running":
             return pod
     return None
@@ -183,7 +183,7 @@ def cannot_start(observation: Observation) -> Finding | None:
         if waits or (ended and read.text(ended, "reason") in _START_ENDED):
             message = _message(status) if waits else read.text(ended, "message")
             return _cannot_start(observation, pod, status, message)
-    for pod in facts.current_pods(observation):
+    for pod in observation.current_pods:
         for status, _ in read.containers(pod):
             ended = read.at(status, "state", "terminated")
             if read.text(ended, "reason") in _START_ENDED:
@@ -193,7 +193,7 @@ def cannot_start(observation: Observation) -> Finding | None:
 
 def evicted(observation: Observation) -> Finding | None:
     """The node has evicted a pod; how its containers ended is then not the cause."""
-    for pod in facts.current_pods(observation):
+    for pod in observation.current_pods:
         if read.text(pod, "status", "reason") == "Evicted":
             node, message = read.text(pod, "spec", "nodeName"), read.text(pod, "status", "message")
             return finding_of(
@@ -227,7 +227,7 @@ def _there(observation: Observation, job: Json) -> int:
     """How many pods the Job has; by its own count, if not all pods were seen."""
     if Subject.PODS in observation.unseen:
         return read.number(job, "status", "active")
-    return len(facts.pods_of(observation, job))
+    return len(observation.pods_of(job))
 
 
 def _refused(
@@ -241,7 +241,7 @@ def _refused(
 
 
 def _waiting(observation: Observation) -> Iterator[tuple[Json, Json]]:
-    for pod in facts.current_pods(observation):
+    for pod in observation.current_pods:
         for status, _ in read.containers(pod):
             if read.at(status, "state", "waiting") is not None:
                 yield pod, status

@@ -34,7 +34,7 @@ def missing(observation: Observation) -> Finding | None:
     for job in observation.jobs:
         if not facts.is_trainer(job) or read.suspended(job):
             continue
-        pods = {facts.index(pod): pod for pod in facts.pods_of(observation, job)}
+        pods = {read.index(pod): pod for pod in observation.pods_of(job)}
         if not any(facts.is_ready(pod) for pod in pods.values()):
             continue
         for rank in range(facts.ranks(job)):
@@ -52,7 +52,7 @@ def left(observation: Observation) -> Finding | None:
     if framework not in _TOGETHER:
         return None
     for job in filter(facts.is_trainer, observation.jobs):
-        pods = {facts.index(pod): pod for pod in facts.pods_of(observation, job)}
+        pods = {read.index(pod): pod for pod in observation.pods_of(job)}
         gone = [rank for rank in sorted(facts.done(job)) if _ended_for(observation, pods.get(rank)) >= _LEFT]
         others = [pod for pod in pods.values() if facts.is_ready(pod)]
         if gone and others:

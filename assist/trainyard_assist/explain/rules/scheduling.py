@@ -157,7 +157,7 @@ def _none_of(nodes: list[Json]) -> str:
 def _unfinished(observation: Observation) -> list[Json]:
     """The pods that have not ended and that no other has replaced."""
     unfinished = ("Pending", "Running", "Unknown")
-    return [p for p in facts.last_pods(observation) if read.text(p, "status", "phase") in unfinished]
+    return [p for p in observation.last_pods if read.text(p, "status", "phase") in unfinished]
 
 
 def _pod(pod: Json) -> str:

@@ -27,7 +27,7 @@ _BEGINS: Final = "trainyard: silent "
 
 def pods(observation: Observation) -> list[Json]:
     """The pods whose logs may say so, if all of them are ready."""
-    candidates = [pod for pod in facts.current_pods(observation) if _says_so(pod)]
+    candidates = [pod for pod in observation.current_pods if _says_so(pod)]
     return candidates if all(map(facts.is_ready, candidates)) else []
 
 

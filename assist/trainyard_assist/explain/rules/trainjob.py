@@ -74,7 +74,7 @@ def blocked(observation: Observation) -> Finding | None:
 
 def blocked_by_refusals(observation: Observation) -> Finding | None:
     """The operator has reported what its JobSet was refused, and nothing else is more precise any more."""
-    if facts.operator_is_away(observation) and facts.current_pods(observation):
+    if facts.operator_is_away(observation) and observation.current_pods:
         return None
     return _blocked(observation) if _blocked_by(observation) in refusals.OF_A_JOBSET else None
 
