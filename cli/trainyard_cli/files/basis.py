@@ -1,7 +1,7 @@
 """What a roll-out depends on: the site's files, and Pulumi's state.
 
 Called by `rollout`, before the preview and again before the update, which runs the program a second time, and
-by `destroy`, which goes by the state.
+by `destroy` and `drift`, which go by the state.
 """
 
 from __future__ import annotations
