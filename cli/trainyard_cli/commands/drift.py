@@ -33,7 +33,7 @@ from trainyard_platform.stack.drift import Drift
 from ..cluster import connection, drift_unmanaged, moves
 from ..cluster.drift_judge import judge, put_right
 from ..cluster.drift_unmanaged import Beside
-from ..files import rendering, stackfile, whole
+from ..files import basis, rendering, stackfile, whole
 from ..options import Context, Keep, Kubeconfig, Printed, StackOfCluster
 from ..output import Output, write_json
 from .questions import query
@@ -85,7 +85,7 @@ def run(
             out.write(as_text(document(stack, verdicts, beside)))
             out.flush()
         number = sum(verdict.state is State.DIFFERENT for verdict in verdicts)
-        if number and state is not None and _resources(state()) != _resources(exported):
+        if number and state is not None and basis.resources(state()) != basis.resources(exported):
             raise UserError(
                 f"Nothing has been repaired: Pulumi's state of {stack} has changed since this roll-out, by "
                 "one of somebody else, whose changes would be undone. To see what differs then: trainyard "
@@ -134,11 +134,6 @@ def _rolled_out(stack: str, err: TextIO) -> Identity | None:
     except PlatformError as error:
         print(clean(f"{moves.UNSEEN}: {error}"), file=err)
         return None
-
-
-def _resources(state: Json) -> Any:
-    """Those of Pulumi's state; the rest also says when it was written."""
-    return state["deployment"].get("resources")
 
 
 def document(stack: str, verdicts: Sequence[Verdict], beside: Beside) -> dict[str, Any]:

@@ -131,16 +131,15 @@ def look(
     return Report((), len(paths), len(names)).with_entries(entries), unsound
 
 
-def refusals(stack: str, *, site: Site | None = None, today: date | None = None) -> list[str]:
+def refusals(stack: str, settings: StackSettings) -> list[str]:
     """A sentence for each place where the rules refuse a runtime of a stack, as the policy pack would.
 
-    Reads the stack as Pulumi does. What the pack would repair is left out.
+    What the pack would repair is left out.
 
     Raises:
-        UserError: The stack file or a runtime is invalid.
+        UserError: A runtime is invalid.
     """
-    site, today = site or places.site(), today or date.today()
-    settings = stackfile.read_as_pulumi(stack)
+    site, today = places.site(), date.today()
     runtimes, pins = _installed(settings, site)
     paths = {path.stem: near(path) for path in site.catalog}
     files = {

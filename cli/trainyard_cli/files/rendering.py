@@ -68,6 +68,14 @@ def rolled_out(stack: str) -> Mapping[str, Any]:
     return _exported(stack, os.environ)
 
 
+def readable(stack: str) -> Mapping[str, Any] | None:
+    """The same; None if it cannot be read: Pulumi then reports why."""
+    try:
+        return rolled_out(stack)
+    except PlatformError:
+        return None
+
+
 def _exported(stack: str, environment: Mapping[str, str]) -> Mapping[str, Any]:
     exported: Mapping[str, Any] = json.loads(
         _pulumi(["stack", "export", "--stack", stack], environment, places.site().root)
