@@ -261,6 +261,52 @@ def test_in_a_pod_webhooks_are_answered_for_a_while_after_the_lease_is_released(
     run(test)
 
 
+def test_in_a_pod_the_tasks_end_while_it_lingers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(main, "LINGER", 0.1)
+
+    async def test() -> None:
+        api = FakeApi()
+        closing: list[bool] = []
+        async with api.client() as client:
+            async with operator(replace(client.credentials, in_cluster=True)) as running:
+
+                async def slow() -> None:
+                    try:
+                        await asyncio.Event().wait()
+                    finally:
+                        await eventually(lambda: running.webhook.closing)
+                        closing.append(True)
+
+                await eventually(lambda: running.workers.running and not running.unready())
+                running.tasks.append(asyncio.create_task(slow()))
+                await asyncio.sleep(0)
+            assert closing == [True]
+
+    run(test)
+
+
+def test_servers_end_in_order_however_long_the_tasks_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def slow() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(30)
+
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            async with operator(client.credentials) as running:
+                await eventually(lambda: running.workers.running and not running.unready())
+                running.tasks.append(asyncio.create_task(slow()))
+                await asyncio.sleep(0)
+                monkeypatch.setattr(main, "STOP_TIMEOUT", 2.0)
+            for server in (running.metrics_server, running.webhook, running.probes):
+                with pytest.raises(OSError, match="onnect"):
+                    await asyncio.open_connection("127.0.0.1", server.port)
+
+    run(test)
+
+
 def test_beside_upstreams_controller_it_is_unready_and_writes_nothing() -> None:
     async def test() -> None:
         api = FakeApi()
