@@ -22,7 +22,7 @@ from trainyard_api import names
 from trainyard_api.webhook_paths import MUTATE_TRAINJOB
 from trainyard_kube.credentials import Credentials
 from trainyard_kube.resources import LEASES, SECRETS, WEBHOOK_CONFIGURATIONS
-from trainyard_operator import main
+from trainyard_operator import main, wiring
 from trainyard_operator.main import Operator
 from trainyard_operator.serve import certificate_keeper, certificates
 from trainyard_operator.settings import load
@@ -305,6 +305,29 @@ def test_servers_end_in_order_however_long_the_tasks_take(monkeypatch: pytest.Mo
                     await asyncio.open_connection("127.0.0.1", server.port)
 
     run(test)
+
+
+def test_a_leader_whose_workers_cannot_be_started_says_so_is_not_alive_and_tries_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(wiring, "START_INTERVAL", 0.05)
+
+    def broken() -> None:
+        raise KeyError("spec")
+
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client, operator(client.credentials) as running:
+            with monkeypatch.context() as fault:
+                fault.setattr(running.workers, "start", broken)
+                await eventually(lambda: bool(running.dead()))
+                reason = "leading without workers: KeyError: 'spec'"
+                assert await probe(running, "/healthz") == (503, f"{reason}\n")
+            await eventually(lambda: running.workers.running)
+            await eventually(lambda: running.dead() == [])
+
+    run(test)
+    assert "the workers could not be started; trying again" in caplog.text
 
 
 def test_beside_upstreams_controller_it_is_unready_and_writes_nothing() -> None:
