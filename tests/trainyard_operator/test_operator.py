@@ -7,7 +7,7 @@ import ssl
 import threading
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -424,6 +424,34 @@ def test_kopf_ends_if_it_is_told_to_before_its_thread_has_begun(monkeypatch: pyt
             begin.set()
             await asyncio.gather(following, return_exceptions=True)
             await eventually(lambda: not threads[0].is_alive())
+
+    run(test)
+
+
+def test_a_kopf_that_does_not_stop_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kopf_thread, "START_TIMEOUT", 0.1)
+    monkeypatch.setattr(kopf_thread, "END_TIMEOUT", 0.1)
+    threads: list[threading.Thread] = []
+
+    async def stuck(**_: Any) -> None:
+        threads.append(threading.current_thread())
+        while True:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+    monkeypatch.setattr("kopf.operator", stuck)
+
+    async def test() -> None:
+        async with FakeApi().client() as client:
+            kopf = KopfThread(
+                client, client.credentials, lambda *_: None, started=lambda: None, restarted=lambda: None
+            )
+            following = asyncio.create_task(kopf.run())
+            await eventually(lambda: len(threads) == 2)
+            await eventually(lambda: not threads[0].is_alive(), within=30.0)
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+            await eventually(lambda: not threads[1].is_alive(), within=30.0)
 
     run(test)
 
