@@ -66,6 +66,8 @@ def place(path: Path, value: Mapping[str, Any], namesake: str = "") -> Iterator[
         yield from _must_be(_SUPPORT, names.SUPPORT_DEPRECATED, labels[names.SUPPORT_LABEL])
     if names.LAST_WORDS_ANNOTATION in annotations:
         yield from _must_be(_LAST_WORDS, in_pods.PYTHON, annotations[names.LAST_WORDS_ANNOTATION])
+        for where in in_pods.unknown_paths(value):
+            yield Finding(where, f"must be a value, because of the annotation {names.LAST_WORDS_ANNOTATION}")
 
 
 def _must_be(path: FieldPath, expected: str, actual: object, description: str = "") -> Iterator[Finding]:
