@@ -11,8 +11,8 @@ from trainyard_operator.core.decide import refusals
 _ADDRESS: Final = '"https://'
 _CONTROLLERS: Final[Mapping[str, str]] = {
     names.SYSTEM_NAMESPACE: "Trainyard's operator",
-    "kueue-system": "Kueue",
-    "jobset-system": "JobSet's controller",
+    names.KUEUE_NAMESPACE: "Kueue",
+    names.JOBSET_NAMESPACE: "JobSet's controller",
 }
 """By the namespace of the Service that the API server calls."""
 

@@ -21,7 +21,6 @@ from .. import queue_place, read, text
 from ..model import Finding, Observation, QueuePlace, Ref, Subject
 from .finding import finding_of
 
-NAMESPACE: Final = "kueue-system"
 NAME: Final = "kueue-controller-manager"
 """Name of Kueue's Deployment in upstream's chart."""
 _RESUMES_WITHIN: Final = 60.0
@@ -64,7 +63,7 @@ def down(observation: Observation) -> Finding | None:
     """It waits for Kueue, which does not run: what Kueue said last may be long past."""
     if not is_needed(observation) or Subject.KUEUE in observation.unseen:
         return None
-    about = Ref("Deployment", NAME, NAMESPACE)
+    about = Ref("Deployment", NAME, names.KUEUE_NAMESPACE)
     if observation.kueue is not None:
         if read.number(observation.kueue, "status", "availableReplicas") > 0:
             return None
@@ -72,12 +71,12 @@ def down(observation: Observation) -> Finding | None:
         message = f"it has no available pods (replicas: {replicas})"
         if _is_to_stop(observation):
             message += "; the TrainJob is suspended, but its own pods run until Kueue stops them"
-        return finding_of(observation, Reason.KUEUE_DOWN, about, message, namespace=NAMESPACE)
+        return finding_of(observation, Reason.KUEUE_DOWN, about, message, namespace=names.KUEUE_NAMESPACE)
     # Without it, Kueue may run under another name. If the operator does not run either, the platform is gone.
     if not read.operator_is_away(observation):
         return None
     message = "it does not exist, and no operator runs: the platform has been removed, or is being installed"
-    return finding_of(observation, Reason.KUEUE_DOWN, about, message, namespace=NAMESPACE)
+    return finding_of(observation, Reason.KUEUE_DOWN, about, message, namespace=names.KUEUE_NAMESPACE)
 
 
 def _is_to_stop(observation: Observation) -> bool:
