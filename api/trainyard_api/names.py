@@ -215,6 +215,8 @@ class StorageRole(StrEnum):
 
 
 # Kubernetes
+UNANSWERED: Final = "failed calling webhook"
+"""The API server's words for a webhook that does not answer. One that refuses has others."""
 ORPHAN_FINALIZER: Final = "orphan"
 """On what is deleted without what it owns."""
 DELETION_FINALIZERS: Final = frozenset({"foregroundDeletion", ORPHAN_FINALIZER})

@@ -89,7 +89,7 @@ def blocked_by_pods(observation: Observation) -> Finding | None:
 
 def with_reported_step(observation: Observation, finding: Finding) -> Finding:
     """The finding of a refusal, with the operator's own next step if it has reported the same cause."""
-    if refusals.UNANSWERED in finding.message:
+    if names.UNANSWERED in finding.message:
         return replace(finding, next_step=MEND_WEBHOOK)
     if refusals.OVER_QUOTA in finding.message:
         return replace(finding, next_step=MEND_QUOTA)
