@@ -264,9 +264,7 @@ def _gone(changed: Sequence[str], folder: Path) -> list[str]:
     """Stacks whose files a change removes; of the sandbox's nothing was rolled out."""
     kept = {*stack_names.stacks(folder), stack_names.SANDBOX}
     files = [Path(path).name for path in changed if Path(path).parent == Path(folder.name)]
-    changed_stacks = {
-        name[len("Pulumi.") : -len(".yaml")] for name in files if fnmatch(name, "Pulumi.*.yaml")
-    }
+    changed_stacks = {places.stack_of(name) for name in files if fnmatch(name, places.stack_file("*"))}
     return sorted(changed_stacks - kept)
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 from pydantic import Field, ValidationError, model_validator
 
-from trainyard_api import names, quantity, strict
+from trainyard_api import names, places, quantity, strict
 from trainyard_api.pools import NodePool
 from trainyard_api.similar import hint
 from trainyard_api.strict import QUANTITY, StrictModel
@@ -399,4 +399,4 @@ def _is_version(location: strict.Location) -> bool:
 
 
 def _file(stack: str) -> str:
-    return f"stacks/Pulumi.{stack}.yaml"
+    return f"stacks/{places.stack_file(stack)}"
