@@ -68,6 +68,11 @@ def stacks(folder: Path) -> tuple[str, ...]:
     return tuple(names)
 
 
+def delivered(folder: Path) -> tuple[str, ...]:
+    """The stacks with a file in a folder that are rolled out to clusters; raises as `stacks`."""
+    return tuple(name for name in stacks(folder) if name != SANDBOX)
+
+
 def is_name(name: str) -> bool:
     """Whether Pulumi accepts the name for a stack."""
     return _NAME.fullmatch(name) is not None

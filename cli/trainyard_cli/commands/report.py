@@ -79,7 +79,7 @@ def run(
     today = today or date.today()
     site = site or places.site()
     changed = changes_of_site(since)
-    names_of = [name for name in stack_names.stacks(site.stacks) if name != stack_names.SANDBOX]
+    names_of = stack_names.delivered(site.stacks)
     findings, _ = verify.look(since=since, site=site, today=today)
     touched = stack_names.touched(names_of, changed, stackfile.vendored_of(names_of, site.stacks))
     with impact.earlier(since) as then:

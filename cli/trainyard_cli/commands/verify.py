@@ -100,7 +100,7 @@ def look(
     `PlaceError` or `PlatformError` if git or the folders could not be read.
     """
     site = site or places.site()
-    names = [name for name in stack_names.stacks(site.stacks) if name != stack_names.SANDBOX]
+    names = stack_names.delivered(site.stacks)
     paths = linted.find([near(path) for path in site.catalog])
     everything = [*paths, *(near(site.stacks / places.stack_file(name)) for name in names)]
     changed = frozenset(map(str, () if since is None else git.touched(everything, since)))
