@@ -17,10 +17,10 @@ from typing import Any, Final, NamedTuple, TextIO
 
 import typer
 
-from trainyard_api import places
+from trainyard_api import places, shown
 from trainyard_api.places import Site
 from trainyard_api.printable import clean
-from trainyard_delivery import consequences, shown, stack_names
+from trainyard_delivery import consequences, stack_names
 from trainyard_delivery import impact as core
 from trainyard_kube.credentials import Credentials
 from trainyard_platform.catalog import stack_runtimes

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from trainyard_api import shown
 from trainyard_api.printable import clean
-from trainyard_delivery import shown
 from trainyard_delivery.impact import Field
 from trainyard_policies.lint import formats
 from trainyard_policies.lint.report import Report

@@ -167,4 +167,4 @@ def _plain(value: Any) -> Any:
 
 def _short(value: Any) -> str:
     text = "" if value is None else value if isinstance(value, str) else json.dumps(value)
-    return clean(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
+    return clean(text, _LONGEST)

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from trainyard_api import names
+from trainyard_api import names, shown
 from trainyard_api.json_types import Json, JsonValue
 from trainyard_api.pools import Provider
 from trainyard_platform.objects.annotations import KEPT
 
-from .. import consequences, impact, shown
+from .. import consequences, impact
 from ..drift import comparison, paths
 from ..drift.differences import Absent, Difference, differences
 from ..drift.verdicts import Ref, recreates_pods

@@ -21,10 +21,10 @@ def apart(before: str, after: str, most: int) -> tuple[str, str]:
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
     room = most - len(_CUT)
     if longest <= most or same < room:
-        return _ended(before, most), _ended(after, most)
+        return cut(before, most), cut(after, most)
     begin = min(same - most // 4, longest - room)
     shown = (f"{_CUT}{text[begin:]}" for text in (before, after))
-    before, after = (_ended(text, most) for text in shown)
+    before, after = (cut(text, most) for text in shown)
     return before, after
 
 
@@ -34,5 +34,6 @@ def listed(items: Sequence[str], most: int) -> str:
     return ", ".join(items[:most]) + (f" and {more} more" if more > 0 else "")
 
 
-def _ended(text: str, most: int) -> str:
+def cut(text: str, most: int) -> str:
+    """The text, or its beginning, in `most` characters."""
     return text if len(text) <= most else text[: most - len(_CUT)] + _CUT

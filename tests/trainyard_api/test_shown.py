@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainyard_delivery import shown
+from trainyard_api import shown
 
 REGISTRY = "registry.example.com/team/trainer"
 
