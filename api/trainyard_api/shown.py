@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import Final
 
@@ -28,10 +28,18 @@ def apart(before: str, after: str, most: int) -> tuple[str, str]:
     return before, after
 
 
-def listed(items: Sequence[str], most: int) -> str:
-    """`a, b, c`, and how many more there are than `most`."""
+def listed(items: Iterable[object], most: int = 5, total: int | None = None) -> str:
+    """`a, b, c`, and how many more there are; `total`: of so many, where `items` are only the first."""
+    words = [str(item) for item in items]
+    named = words[:most]
+    more = (len(words) if total is None else total) - len(named)
+    return " and ".join(filter(None, (", ".join(named), f"{more} more" if more > 0 else "")))
+
+
+def capped(items: Sequence[object], most: int) -> list[str]:
+    """The first items, a line each, and a line that says how many more there are."""
     more = len(items) - most
-    return ", ".join(items[:most]) + (f" and {more} more" if more > 0 else "")
+    return [*map(str, items[:most]), *([f"and {more} more"] if more > 0 else [])]
 
 
 def cut(text: str, most: int) -> str:

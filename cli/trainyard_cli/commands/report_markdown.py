@@ -336,8 +336,7 @@ def _on(names: Sequence[str], stacks: Sequence[Stack]) -> str:
 
 
 def _names(names: Sequence[str], most: int = 3) -> str:
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+    return shown.listed(names, most)
 
 
 def _many(number: int, noun: str) -> str:

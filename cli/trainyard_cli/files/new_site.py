@@ -17,6 +17,7 @@ import yaml
 from trainyard_api import places
 from trainyard_api.errors import UserError
 from trainyard_api.places import Site
+from trainyard_api.shown import listed
 from trainyard_platform.catalog import images
 
 from . import manifests, pin
@@ -156,9 +157,8 @@ def write(folder: Path, held: Mapping[str, File]) -> None:
         raise UserError(f"{folder}: is inside the site {outer}; make a site outside of it")
     try:
         if strangers := sorted(_strangers(folder, held)):
-            named = ", ".join(strangers[:_MOST_NAMED])
-            more = f" and {len(strangers) - _MOST_NAMED} more" if len(strangers) > _MOST_NAMED else ""
-            raise NotEmptyError(f"{folder}: is not empty ({named}{more}); name a new or an empty folder")
+            named = listed(strangers, _MOST_NAMED)
+            raise NotEmptyError(f"{folder}: is not empty ({named}); name a new or an empty folder")
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".trainyard-", dir=folder.absolute().parent) as scratch:
             for name in sorted(held, key=lambda name: (name == _LAST, name)):
