@@ -11,13 +11,13 @@ from typing import Final
 from trainyard_api import names
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
-from trainyard_api.shown import capped
+from trainyard_api.shown import capped, listed
 from trainyard_operator.core.build.resources import gpu_count
 
 from ..explain import read
 from ..explain.model import QueuePlace
 from ..explain.queue_place import NAMED
-from ..explain.text import duration, listed
+from ..explain.text import duration
 from ..workspace import without_workspace
 from .runtime import Runtime
 

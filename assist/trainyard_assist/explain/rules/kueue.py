@@ -15,6 +15,7 @@ from trainyard_api import names, similar
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 from trainyard_api.reasons import Reason
+from trainyard_api.shown import listed
 from trainyard_operator.core.decide import quota
 
 from .. import queue_place, read, text
@@ -105,7 +106,7 @@ def gated(observation: Observation) -> Finding | None:
     if workload is None or not (gates := read.gates(observation)):
         return None
     message = "Kueue is not allowed to admit it yet"
-    return finding_of(observation, Reason.GATED, _ref(workload), message, gates=text.listed(gates))
+    return finding_of(observation, Reason.GATED, _ref(workload), message, gates=listed(gates))
 
 
 def workload_missing(observation: Observation) -> Finding | None:
@@ -197,13 +198,13 @@ def _where(observation: Observation, place: QueuePlace) -> str:
     visible = "of the visible jobs " if place.partial else ""
     sentence = f"it is number {place.position} {visible}in {place.queue}"
     if place.before:
-        sentence += f", behind {text.listed(place.before, queue_place.NAMED, place.position - 1)}"
+        sentence += f", behind {listed(place.before, queue_place.NAMED, place.position - 1)}"
     if place.holders:
         holders = [
             f"{holder.job} (runs for {text.duration(read.since(observation, holder.since))})"
             for holder in place.holders
         ]
-        sentence += f", and waits for {text.listed(holders, queue_place.NAMED)}"
+        sentence += f", and waits for {listed(holders, queue_place.NAMED)}"
         unseen = place.only_own and not place.partial  # else it is said already
         return sentence + ("; you are not allowed to see the jobs of other namespaces" if unseen else "")
     return sentence + (", and waits for jobs that you are not allowed to see" if place.only_own else "")

@@ -8,6 +8,7 @@ from typing import Final
 from trainyard_api import names, similar
 from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
+from trainyard_api.shown import listed
 from trainyard_operator.core.decide import refusals
 from trainyard_operator.core.decide.causes import MEND_QUOTA, MEND_WEBHOOK
 from trainyard_operator.core.status import pod_readiness
@@ -28,7 +29,7 @@ def deleting(observation: Observation) -> Finding | None:
     if not read.deleting(observation.trainjob):
         return None
     held = read.at(observation.trainjob, "metadata", "finalizers")
-    finalizers = text.listed(held) if isinstance(held, list) and held else "none"
+    finalizers = listed(held) if isinstance(held, list) and held else "none"
     message = f"it was deleted at {read.text(observation.trainjob, 'metadata', 'deletionTimestamp')}"
     return finding_of(observation, Reason.DELETING, _self(observation), message, finalizers=finalizers)
 
