@@ -221,6 +221,19 @@ ORPHAN_FINALIZER: Final = "orphan"
 """On what is deleted without what it owns."""
 DELETION_FINALIZERS: Final = frozenset({"foregroundDeletion", ORPHAN_FINALIZER})
 """Those that the API server puts on what is being deleted, for the garbage collector."""
+SERVER_METADATA: Final = frozenset(
+    {
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    }
+)
+"""Fields of `metadata` that the API server writes."""
 
 # Kueue
 KUEUE_GROUP: Final = "kueue.x-k8s.io"
