@@ -16,10 +16,10 @@ from typing import Any, Final
 from trainyard_api import names
 from trainyard_api.json_types import Json
 from trainyard_api.quantity import NANO
+from trainyard_api.shown import listed
 from trainyard_operator.core.build.resources import gpu_count
 
 from .explain import read
-from .explain.text import listed
 from .logs import Place, label
 
 MOST: Final = 10_000

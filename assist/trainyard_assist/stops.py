@@ -15,10 +15,11 @@ from enum import StrEnum
 
 from trainyard_api import names
 from trainyard_api.json_types import Json
+from trainyard_api.shown import listed
 
 from . import jobs
 from .explain import read
-from .explain.text import duration, listed
+from .explain.text import duration
 
 
 class Outcome(StrEnum):

@@ -13,8 +13,8 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from trainyard_api import names
+from trainyard_api.shown import listed
 from trainyard_assist.explain import read
-from trainyard_assist.explain.text import listed
 from trainyard_kube.client import METADATA_OF_ALL, Client, NotFoundError
 from trainyard_kube.resources import ADMISSION_POLICY_BINDINGS, JOBSETS, WORKLOADS
 from trainyard_platform.parts.queues import gate

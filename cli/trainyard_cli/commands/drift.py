@@ -17,10 +17,11 @@ from typing import Annotated, Any, Final, TextIO
 
 import typer
 
+from trainyard_api import shown
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
-from trainyard_delivery import pulumi_state, shown
+from trainyard_delivery import pulumi_state
 from trainyard_delivery.drift import expected, writers
 from trainyard_delivery.drift.comparison import Row
 from trainyard_delivery.drift.differences import ABSENT
@@ -274,9 +275,9 @@ def _name(ref: Json) -> str:
 
 def _change(field: Json) -> str:
     if "there" not in field:
-        return f"- {field['path']}: {_short(field['git'])}"
+        return f"- {field['path']}: {shown.cut(_text(field['git']), _LONGEST)}"
     if "git" not in field:
-        return f"+ {field['path']}: {_short(field['there'])}"
+        return f"+ {field['path']}: {shown.cut(_text(field['there']), _LONGEST)}"
     git, there = shown.apart(_text(field["git"]), _text(field["there"]), _LONGEST)
     return f"~ {field['path']}: {git} in git, {there} in the cluster"
 
@@ -290,11 +291,6 @@ def _by(writer: Mapping[str, str] | None) -> str:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _short(value: object) -> str:
-    text = _text(value)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
 def _named(keep: Sequence[str], manifests: Sequence[Json]) -> frozenset[str]:

@@ -50,7 +50,7 @@ def run(
     if fork is None:
         own = _stack(stack or "", source or "")
         remarks = [
-            f"Change stacks/Pulumi.{stack}.yaml to fit your cluster. Then, in {folder}: git init, "
+            f"Change stacks/{places.stack_file(stack)} to fit your cluster. Then, in {folder}: git init, "
             f"make verify, and make preview STACK={stack}"
         ]
     else:

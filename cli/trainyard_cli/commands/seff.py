@@ -16,9 +16,9 @@ import typer
 
 from trainyard_api import names
 from trainyard_api.printable import clean
+from trainyard_api.shown import listed
 from trainyard_assist import jobs, seff
 from trainyard_assist.explain import read
-from trainyard_assist.explain.text import listed
 from trainyard_assist.seff import Amount, Amounts, Kind, Rank
 
 from ..cluster import connection

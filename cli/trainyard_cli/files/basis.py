@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from trainyard_api import places, stack_yaml
+from trainyard_api.shown import listed
 
 from . import stackfile
 
@@ -58,8 +59,7 @@ def refusals(before: Basis, after: Basis, stack: str) -> Iterator[str]:
     )
     again = "Run the same command again, which makes a new preview"
     if names:
-        more = f" and {len(names) - _NAMED} more" if names[_NAMED:] else ""
-        yield f"refused: changed since the preview: {', '.join(names[:_NAMED])}{more}. {again}"
+        yield f"refused: changed since the preview: {listed(names, _NAMED)}. {again}"
     if None not in (before.resources, after.resources) and before.resources != after.resources:
         yield (
             f"refused: Pulumi's state of {stack} has changed since the preview, by a roll-out of somebody "

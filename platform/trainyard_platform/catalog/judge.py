@@ -25,9 +25,8 @@ _METADATA: Final = FieldPath("metadata")
 _NAME: Final = _METADATA.child("name")
 _SUPPORT: Final = _METADATA.child("labels").key(names.SUPPORT_LABEL)
 _LAST_WORDS: Final = _METADATA.child("annotations").key(names.LAST_WORDS_ANNOTATION)
-_OF_THE_CLUSTER: Final = (
-    *("creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generateName"),
-    *("generation", "managedFields", "namespace", "ownerReferences", "resourceVersion", "selfLink", "uid"),
+_OF_THE_CLUSTER: Final = sorted(
+    names.SERVER_METADATA | {"finalizers", "generateName", "namespace", "ownerReferences"}
 )
 """Fields of metadata that a file of the catalog does not have."""
 
