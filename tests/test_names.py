@@ -19,7 +19,7 @@ PLURALS = {names.TRAINJOBS, names.TRAINING_RUNTIMES, names.CLUSTER_TRAINING_RUNT
 def written_once() -> set[str]:
     """Names that mean one thing wherever they stand; plain words are left out."""
     marked = {text for text in vars(names).values() if isinstance(text, str) and set(text) & set(".-/")}
-    return {text for text in marked if " " not in text} | PLURALS
+    return {text for text in marked if " " not in text} | PLURALS | {names.UNANSWERED}
 
 
 def texts(file: Path) -> list[str]:

@@ -93,6 +93,8 @@ JOBSET_GROUP: Final = "jobset.x-k8s.io"
 JOBSET_API_VERSION: Final = f"{JOBSET_GROUP}/v1alpha2"
 JOBSET: Final = "JobSet"
 JOBSETS: Final = "jobsets"
+JOBSET_NAMESPACE: Final = "jobset-system"
+"""Namespace of JobSet's controller."""
 JOBSET_NAME_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
 """On a Job and a pod: the JobSet that it belongs to."""
 REPLICATED_JOB_LABEL: Final = "jobset.sigs.k8s.io/replicatedjob-name"
@@ -108,11 +110,16 @@ POD_GROUP: Final = "PodGroup"
 COSCHEDULING_API_VERSION: Final = "scheduling.x-k8s.io/v1alpha1"
 COSCHEDULING_GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
 VOLCANO_API_VERSION: Final = "scheduling.volcano.sh/v1beta1"
+VOLCANO_NAMESPACE: Final = "volcano-system"
 VOLCANO_GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
 VOLCANO_QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
 
 # Metrics of pods, where a cluster has metrics-server or its like
 METRICS_GROUP: Final = "metrics.k8s.io"
+
+# LeaderWorkerSet
+LWS_NAMESPACE: Final = "lws-system"
+"""Namespace of LeaderWorkerSet's controller."""
 
 # Helm
 HELM_RESOURCE_POLICY: Final = "helm.sh/resource-policy"
@@ -150,7 +157,7 @@ RENDERED_ANNOTATION: Final = "trainyard.dev/rendered"
 FEATURE_GATES_ANNOTATION: Final = "trainyard.dev/feature-gates"
 """On a JobSet: the operator's feature gates that were on when it was created, separated by commas."""
 BUILT_AS_ANNOTATION: Final = "trainyard.dev/built-as"
-"""On a JobSet: `2` if it has what Trainer v2.3 leaves out of one. Its pods cannot get that later."""
+"""On a JobSet: `3` if it has all that Trainer v2.3 leaves out of one. Its pods cannot get that later."""
 RAN_AS_ANNOTATION: Final = "trainyard.dev/ran-as"
 """On a suspended JobSet that has run: digest of the manifest that it last ran as."""
 PLACEMENT_ANNOTATION: Final = "trainyard.dev/placement"
@@ -208,14 +215,31 @@ class StorageRole(StrEnum):
 
 
 # Kubernetes
+UNANSWERED: Final = "failed calling webhook"
+"""The API server's words for a webhook that does not answer. One that refuses has others."""
 ORPHAN_FINALIZER: Final = "orphan"
 """On what is deleted without what it owns."""
 DELETION_FINALIZERS: Final = frozenset({"foregroundDeletion", ORPHAN_FINALIZER})
 """Those that the API server puts on what is being deleted, for the garbage collector."""
+SERVER_METADATA: Final = frozenset(
+    {
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    }
+)
+"""Fields of `metadata` that the API server writes."""
 
 # Kueue
 KUEUE_GROUP: Final = "kueue.x-k8s.io"
 KUEUE_API_VERSION: Final = f"{KUEUE_GROUP}/v1beta2"
+KUEUE_NAMESPACE: Final = "kueue-system"
+"""Namespace of the Kueue that a stack installs."""
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 """On a TrainJob: the LocalQueue that it waits in."""
 DEFAULT_QUEUE: Final = "default"

@@ -137,6 +137,16 @@ def site_or_shipped() -> Site:
         return SHIPPED
 
 
+def stack_file(stack: str) -> str:
+    """The name of the file in which Pulumi looks for a stack; of `*`, the pattern of these names."""
+    return f"Pulumi.{stack}.yaml"
+
+
+def stack_of(file: str) -> str:
+    """The stack whose file has this name."""
+    return file.removeprefix("Pulumi.").removesuffix(".yaml")
+
+
 def catalog(folder: Path, beneath: Path | None = None) -> list[Path]:
     """The files of a catalog, `<framework>/<name>.yaml`, sorted.
 

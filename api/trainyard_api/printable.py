@@ -6,6 +6,8 @@ import re
 import unicodedata
 from typing import Final
 
+from .shown import cut
+
 LONGEST: Final = 1000
 """Characters of a message."""
 _ESCAPES: Final = re.compile(
@@ -29,5 +31,4 @@ def printable(text: str) -> str:
 
 def clean(text: str, longest: int = LONGEST) -> str:
     """The text on one line, without terminal controls, cut to `longest` characters."""
-    shown = printable(text[: longest * 4]).rstrip()
-    return shown if len(shown) <= longest else shown[: longest - 3] + "..."
+    return cut(printable(text[: longest * 4]).rstrip(), longest)

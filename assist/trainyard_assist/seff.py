@@ -16,11 +16,11 @@ from typing import Any, Final
 from trainyard_api import names
 from trainyard_api.json_types import Json
 from trainyard_api.quantity import NANO
+from trainyard_api.shown import listed
 from trainyard_operator.core.build.resources import gpu_count
 
 from . import read
 from .logs import Place, label
-from .text import listed
 
 MOST: Final = 10_000
 """Ranks of a ReplicatedJob that are counted without their pods."""

@@ -15,9 +15,10 @@ from enum import StrEnum
 
 from trainyard_api import names
 from trainyard_api.json_types import Json
+from trainyard_api.shown import listed
 
 from . import jobs, read
-from .text import duration, listed
+from .text import duration
 
 
 class Outcome(StrEnum):

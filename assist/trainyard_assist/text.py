@@ -1,8 +1,7 @@
-"""Logs, lists and durations as commands print them. The author of a log may be hostile."""
+"""Logs and durations as commands print them. The author of a log may be hostile."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from trainyard_api.printable import printable
@@ -17,14 +16,6 @@ def tail(text: str) -> tuple[str, ...]:
     """The last lines of a log that are not empty, cleaned, with their indentation."""
     lines = (printable(line).rstrip()[:LONGEST_LINE] for line in text.splitlines()[-4 * LINES :])
     return tuple(line for line in lines if line)[-LINES:]
-
-
-def listed(items: Iterable[object], most: int = 5, total: int | None = None) -> str:
-    """`a, b, c`, and how many more there are; `total`: of so many, where `items` are only the first."""
-    words = [str(item) for item in items]
-    named = words[:most]
-    more = (len(words) if total is None else total) - len(named)
-    return " and ".join(filter(None, (", ".join(named), f"{more} more" if more > 0 else "")))
 
 
 def duration(seconds: float) -> str:

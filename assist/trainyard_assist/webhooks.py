@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from trainyard_api import names
-from trainyard_operator.core.decide import refusals
 
 _ADDRESS: Final = '"https://'
 _CONTROLLERS: Final[Mapping[str, str]] = {
     names.SYSTEM_NAMESPACE: "Trainyard's operator",
-    "kueue-system": "Kueue",
-    "jobset-system": "JobSet's controller",
+    names.KUEUE_NAMESPACE: "Kueue",
+    names.JOBSET_NAMESPACE: "JobSet's controller",
 }
 """By the namespace of the Service that the API server calls."""
 
@@ -22,7 +21,7 @@ def in_words(message: str) -> str:
 
     The message names a webhook, which says little to who sends a TrainJob.
     """
-    _, failed, rest = message.partition(refusals.UNANSWERED)
+    _, failed, rest = message.partition(names.UNANSWERED)
     host = rest.partition(_ADDRESS)[2].partition("/")[0].partition(":")[0].split(".")
     controller = _CONTROLLERS.get(host[1]) if failed and len(host) > 1 else None
     if controller is None:

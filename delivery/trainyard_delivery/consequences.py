@@ -11,12 +11,12 @@ from typing import Final
 
 from trainyard_api import names
 from trainyard_api.json_types import Json
+from trainyard_api.shown import listed
 from trainyard_platform.parts.operator.manifests import MPI
 from trainyard_platform.parts.tenants import manifests as tenants
 from trainyard_platform.stack.operator import EVERYWHERE
 
 from .impact import NAMESPACE, ROLE_BINDING, Change, Verb
-from .shown import listed
 
 _RIGHTS: Final = {
     tenants.DATA_SCIENTIST: "send, change, delete and see TrainJobs in {namespace}, and read their logs",

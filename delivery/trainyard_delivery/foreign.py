@@ -14,18 +14,17 @@ from typing import Final
 from trainyard_api import names
 from trainyard_api.json_types import Json
 from trainyard_platform.parts.tenants import owners
-from trainyard_platform.stack.kueue import KUEUE_NAMESPACE
 
 from .drift.verdicts import Ref
 
 _PROVIDERS: Final = "pulumi-kubernetes"
 """How the field managers of Pulumi's provider begin."""
 _INSTEAD: Final = {
-    KUEUE_NAMESPACE: "kueue.controller: existing",
-    "jobset-system": "jobset.enabled: false",
-    "lws-system": "dataCache.enabled: false",
+    names.KUEUE_NAMESPACE: "kueue.controller: existing",
+    names.JOBSET_NAMESPACE: "jobset.enabled: false",
+    names.LWS_NAMESPACE: "dataCache.enabled: false",
     "scheduler-plugins": "coscheduling.enabled: false",
-    "volcano-system": "volcano.enabled: false",
+    names.VOLCANO_NAMESPACE: "volcano.enabled: false",
 }
 """By namespace, the setting with which a stack installs no controller there."""
 

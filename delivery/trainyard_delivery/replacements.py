@@ -19,12 +19,12 @@ from pydantic.alias_generators import to_camel
 
 from trainyard_api import names
 from trainyard_api.pools import NodePool, Provider, interfaces
+from trainyard_api.shown import listed
 from trainyard_platform.stack.node_pools import Eks, Gke, Network
 from trainyard_platform.stack.settings import StackSettings
 
 from .pulumi_state import Identity
 from .rollout.events import Op, Step
-from .shown import listed
 
 HOLDING: Final = frozenset(
     {

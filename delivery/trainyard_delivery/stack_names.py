@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from trainyard_api import places
 from trainyard_platform.errors import PlatformError
 
 EVERY_STACK_DEPENDS_ON: Final = frozenset(
@@ -37,12 +38,12 @@ def stacks(folder: Path) -> tuple[str, ...]:
     of another stack.
     """
     names = []
-    files = sorted(folder.glob("Pulumi.*.yaml"))
+    files = sorted(folder.glob(places.stack_file("*")))
     for path in (folder, *files):
         if path.is_symlink():
             raise PlatformError(f"{path}: {LINKED}")
     for path in files:
-        name = path.name.removeprefix("Pulumi.").removesuffix(".yaml")
+        name = places.stack_of(path.name)
         if not is_name(name):
             raise PlatformError(
                 f"{path}: a stack's name has letters, digits, hyphens, underscores and periods, "
@@ -60,11 +61,16 @@ def stacks(folder: Path) -> tuple[str, ...]:
         for other in (spelt.get(environment, name) for environment in environments):
             if other != name:
                 raise PlatformError(
-                    f"{folder / f'Pulumi.{name}.yaml'}: {name} is also the name of an environment of the "
+                    f"{folder / places.stack_file(name)}: {name} is also the name of an environment of the "
                     f"stack {other} in a pipeline, which would give one stack the credentials of the other; "
                     "rename the stack (pulumi stack rename) and its file"
                 )
     return tuple(names)
+
+
+def delivered(folder: Path) -> tuple[str, ...]:
+    """The stacks with a file in a folder that are rolled out to clusters; raises as `stacks`."""
+    return tuple(name for name in stacks(folder) if name != SANDBOX)
 
 
 def is_name(name: str) -> bool:
@@ -89,7 +95,7 @@ def touched(
     return tuple(
         name
         for name in names
-        if f"Pulumi.{name}.yaml" in files or (name in folders and _any_in(folders[name].parts, changed))
+        if places.stack_file(name) in files or (name in folders and _any_in(folders[name].parts, changed))
     )
 
 

@@ -31,7 +31,7 @@ PATIENCE = 15.0
 """Seconds to wait at the start for an API server that does not answer."""
 PATIENCE_IN_CLUSTER = 300.0
 STOP_TIMEOUT = 8.0
-"""Seconds for an orderly stop; a second signal does not wait for it."""
+"""Seconds for the tasks to end; a second signal does not wait for it."""
 LINGER = 3.0
 """Seconds for which a stopping pod still answers webhooks: until then nodes may route requests to it."""
 
@@ -142,18 +142,14 @@ class Operator(Wiring):
         try:
             async with asyncio.timeout(STOP_TIMEOUT):
                 await self._end_election()
-                for task in self.tasks:
-                    task.cancel()
-                await asyncio.gather(*self.tasks, return_exceptions=True)
-                if self.webhook.good_until is not None and self.credentials.in_cluster:
-                    self.webhook.closing = self.status.closing = True
-                    await asyncio.sleep(LINGER)
-                await self.metrics_server.stop()
-                await self.status.stop()
-                await self.webhook.stop()
-                await self.probes.stop()
+                await asyncio.gather(self._end_tasks(), self._linger())
         except TimeoutError:
             logger.warning("did not stop in order within %.0f s", STOP_TIMEOUT)
+        # Outside that time: however late it is, requests are answered or ended by the server they are in.
+        await self.metrics_server.stop()
+        await self.status.stop()
+        await self.webhook.stop()
+        await self.probes.stop()
         logger.info("stopped")
 
     async def _end_election(self) -> None:
@@ -161,6 +157,16 @@ class Operator(Wiring):
         if self._election is not None:
             self._election.cancel()
             await asyncio.gather(self._election, return_exceptions=True)
+
+    async def _end_tasks(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    async def _linger(self) -> None:
+        if self.webhook.good_until is not None and self.credentials.in_cluster:
+            self.webhook.closing = self.status.closing = True
+            await asyncio.sleep(LINGER)
 
     def _handle_signals(self) -> None:
         if threading.current_thread() is not threading.main_thread():

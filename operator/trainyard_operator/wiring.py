@@ -72,6 +72,8 @@ CREDENTIALS_INTERVAL = 30.0
 """Seconds between two looks at the files with the CA and our client certificate."""
 STUCK_AFTER = 600.0
 """Seconds that the work on one TrainJob may take: its requests have much lower bounds."""
+START_INTERVAL = 1.0
+"""Seconds between two tries to start the workers, after an error that nobody has thought of."""
 COLLECT_INTERVAL = 30.0
 """Seconds between two looks for revisions to collect. A look at the cache; most lead to no request."""
 READERS = 3
@@ -95,6 +97,8 @@ class Wiring:
         self.stopping = asyncio.Event()
         self.tasks: list[asyncio.Task[None]] = []
         self._starting: asyncio.Task[None] | None = None
+        self._not_started = ""
+        """Why the last try to start the workers failed, while this replica leads without them."""
         self.client = Client(credentials, observer=self.metrics.observe_request)
         self.identity = settings.leader_election.identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"
         self._wire_work(self.client)
@@ -347,6 +351,8 @@ class Wiring:
             reasons.append(f"a worker has been busy with one TrainJob for {self.queue.longest:.0f} s")
         if self.sweep.reverted:
             reasons.append(self.sweep.reverted)
+        if self._not_started:
+            reasons.append(self._not_started)
         return reasons
 
     def unready(self) -> list[str]:
@@ -418,7 +424,20 @@ class Wiring:
         await self.certificates.run()
 
     async def _lead(self) -> None:
-        self._starting = asyncio.create_task(self._start_workers(), name="start-workers")
+        self._starting = asyncio.create_task(self._keep_starting(), name="start-workers")
+
+    async def _keep_starting(self) -> None:
+        """Start the workers. After an error try again: if it stays, the liveness probe ends the process."""
+        while True:
+            try:
+                await self._start_workers()
+            except Exception as error:
+                logger.exception("the workers could not be started; trying again")
+                self._not_started = f"leading without workers: {type(error).__name__}: {error}"
+                await asyncio.sleep(START_INTERVAL)
+            else:
+                self._not_started = ""
+                return
 
     async def _start_workers(self) -> None:
         # A TrainJob that may report is built with the authority, known once there is a certificate.
@@ -449,6 +468,7 @@ class Wiring:
     async def _follow(self) -> None:
         if self._starting is not None:
             self._starting.cancel()
+            self._not_started = ""
         grace = GRACE if self.stopping.is_set() else 0.0
         await asyncio.gather(self.readers.stop(grace), self.workers.stop(grace))
         self.queue.clear()

@@ -1,8 +1,9 @@
 """Upstream's charts, manifests and images: what `artifacts.yaml` pins, and where a stack gets it.
 
 Everything from other projects comes through here, so that an air-gapped site
-changes its source in one place and every byte with a known digest is checked.
-It installs nothing: components do.
+changes its source in one place. Manifests with a known digest are checked here;
+an image with one is asked for by it. Charts have none: Helm reads them, by
+their version. It installs nothing: components do.
 """
 
 import hashlib
@@ -30,14 +31,13 @@ _TIMEOUT_SECONDS = 60
 class _Pin(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    digest: str | None = Field(pattern=_DIGEST)
-
 
 class ManifestPin(_Pin):
     """A YAML file of an upstream release."""
 
     path: str
     url: str = Field(pattern=r"^https://")
+    digest: str | None = Field(pattern=_DIGEST)
 
 
 class ChartPin(_Pin):
@@ -60,18 +60,18 @@ class ImagePin(_Pin):
 
     name: str
     tag: str
+    digest: str | None = Field(pattern=_DIGEST)
 
 
-class ArtifactPin(BaseModel):
+class ArtifactPin(_Pin):
     """Everything used of one upstream project."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     version: str
     manifests: tuple[ManifestPin, ...] = ()
     chart: ChartPin | None = None
     image: ImagePin | None = None
     images: tuple[ImagePin, ...] = ()
+    """For people who fill a mirror: the chart chooses these itself, and no code reads them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final
 
 from trainyard_api import names
-from trainyard_api.errors import FieldPath, InvalidFieldError
+from trainyard_api.errors import FieldPath, InvalidFieldError, UserError
 from trainyard_api.json_types import Json
 
 from . import exceptions, manifest, rules
@@ -29,6 +29,10 @@ MORE: Final = Finding(FieldPath(), f"finds more than the {MOST} reported places"
 
 Said = tuple[str, str, str]
 """A finding without its consequences: rule, field and sentence."""
+
+
+class RuleError(UserError):
+    """A rule about all manifests cannot tell what is wrong with one of them; the message is one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,8 @@ def check_all(
 ) -> tuple[tuple[int, Violation], ...]:
     """What the rules say about all manifests together, each with the position of the one it is about.
 
-    A manifest that cannot be read is left out: `check` reports it.
+    A manifest that cannot be read is left out: `check` reports it. Raises `RuleError`
+    for a rule that reads more of one than it can, and does not say of which.
     """
     manifests: dict[int, Manifest] = {}
     for position, value in enumerate(values):
@@ -141,11 +146,23 @@ def check_all(
     for rule in only:
         level = policies.level(rule, Subject.STACK)
         if level is not Level.DISABLED:
-            for about, finding in rule.check(tuple(manifests.values()), policies.parameters):
+            for about, finding in _together(rule, tuple(manifests.values()), policies.parameters):
                 position = positions[id(about)]
                 judged = _judged(rule, level, about, finding, made=made[position], today=today)
                 violations.append((position, judged))
     return tuple(violations)
+
+
+def _together(
+    rule: StackRule, manifests: Sequence[Manifest], parameters: Parameters
+) -> Iterator[tuple[Manifest, Finding]]:
+    try:
+        yield from rule.check(manifests, parameters)
+    except InvalidFieldError as error:
+        raise RuleError(
+            f"the rule {rule.id} cannot read a field: {error}; let the rule report the manifest that has it, "
+            "with trainyard_policies.rule.unreadable"
+        ) from error
 
 
 def _exceptions(about: Manifest, parameters: Parameters) -> Mapping[str, Exemption] | None:

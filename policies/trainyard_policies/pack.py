@@ -166,9 +166,12 @@ def _of_the_stack(rule: StackRule, policies: Policies) -> crossguard.Policy:
         resources = [resource for resource in args.resources if _is_object(resource.resource_type)]
         values = [_without_unknowns(resource.props) for resource in resources]
         enforced = _enforced(policies, Subject.STACK, rule, {})
-        for position, violation in engine.check_all(values, date.today(), enforced, [rule]):
-            if violation.exemption is None:
-                report(violation.with_remedy, resources[position].urn)
+        try:
+            for position, violation in engine.check_all(values, date.today(), enforced, [rule]):
+                if violation.exemption is None:
+                    report(violation.with_remedy, resources[position].urn)
+        except engine.RuleError as error:
+            report(str(error), None)
 
     return crossguard.StackValidationPolicy(
         name=rule.id, validate=validate, **_about(rule, policies.level(rule, Subject.STACK))

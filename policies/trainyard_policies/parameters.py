@@ -18,7 +18,7 @@ from .site import parameters as _site
 from .site.parameters import PARAMETERS
 
 _KUEUE_IN: Final = "system:serviceaccount:{namespace}:kueue-controller-manager"
-KUEUE: Final = _KUEUE_IN.format(namespace="kueue-system")
+KUEUE: Final = _KUEUE_IN.format(namespace=names.KUEUE_NAMESPACE)
 """Kueue, which writes a flavor's node labels and tolerations into the TrainJobs that it admits."""
 
 

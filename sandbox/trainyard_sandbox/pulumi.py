@@ -29,7 +29,7 @@ from .pki import write_private
 from .toolchain import Toolchain, artifacts_dir
 
 STACK = "sandbox"
-_FILE = f"stacks/Pulumi.{STACK}.yaml"
+_FILE = f"stacks/{places.stack_file(STACK)}"
 _INSTALLED: Final[Mapping[str, Sequence[tuple[str, ...]]]] = {
     "volcano": [("volcano", "enabled")],
     "coscheduling": [("coscheduling", "enabled")],
@@ -100,7 +100,7 @@ def _link_artifacts(instance: Instance) -> None:
 def _write_commands(instance: Instance, pulumi: Path) -> None:
     folder = instance.commands
     folder.mkdir(parents=True, exist_ok=True)
-    stack_file = instance.dir / "pulumi" / f"Pulumi.{STACK}.yaml"
+    stack_file = instance.dir / "pulumi" / places.stack_file(STACK)
     _write_command(folder / "pulumi", "pulumi_launcher", str(pulumi), str(stack_file))
     language_host = folder / "pulumi-language-python"
     language_host.unlink(missing_ok=True)
@@ -191,9 +191,9 @@ def _reading(source: Path) -> Iterator[None]:
 def _site_file(instance: Instance, site: str, kubernetes: str, parts: Collection[str]) -> Path:
     """A copy of a site's stack file that fits the sandbox, for Pulumi to write its salt into."""
     stacks = instance.project / "stacks"
-    source = stacks / f"Pulumi.{site}.yaml"
+    source = stacks / places.stack_file(site)
     if source.parent != stacks or not source.is_file():
-        raise SandboxError(f"stacks/Pulumi.{site}.yaml: there is no such stack.")
+        raise SandboxError(f"stacks/{places.stack_file(site)}: there is no such stack.")
     if others := [name for name in _rolled_out(instance) if name != site]:
         raise SandboxError(
             f"This sandbox has the stack {others[0]!r}, and two stacks would both own what is in it. Give "
@@ -209,7 +209,7 @@ def _site_file(instance: Instance, site: str, kubernetes: str, parts: Collection
     copy = instance.dir / "pulumi" / "sites" / source.name
     _write_copy(copy, yaml.safe_dump(value, sort_keys=False))
     for note in notes:
-        print(f"stacks/Pulumi.{site}.yaml on the sandbox: {note}", file=sys.stderr)
+        print(f"stacks/{source.name} on the sandbox: {note}", file=sys.stderr)
     return copy
 
 

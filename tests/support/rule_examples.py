@@ -5,17 +5,18 @@ away), or `manifests` in full for a rule about all of them; the `parameters` of
 a stack; and the findings, as whole objects. No findings means that it passes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from trainyard_api import documents
-from trainyard_api.errors import FieldPath
+from trainyard_api.errors import FieldPath, invalid
 from trainyard_policies import rules
+from trainyard_policies.manifest import Manifest
 from trainyard_policies.parameters import Parameters
 from trainyard_policies.rule import Edit, Finding, Rename, StackRule, edited
 from trainyard_policies.settings import Policies
@@ -91,6 +92,24 @@ def of_workloads() -> list[Example]:
 
 def of_the_stack() -> list[Example]:
     return [example for example in all_examples() if isinstance(example.rule, StackRule)]
+
+
+STRICT = (
+    'the rule chart-hooks cannot read a field: spec: Invalid value: "x": must be an object; let the rule '
+    "report the manifest that has it, with trainyard_policies.rule.unreadable"
+)
+"""What every gate says of `strict_rule`."""
+
+
+def strict_rule() -> StackRule:
+    """A rule that does not handle what it cannot read."""
+
+    def check(manifests: Sequence[Manifest], _: Parameters) -> Iterator[tuple[Manifest, Finding]]:
+        yield from ()
+        raise invalid("spec", "x", "must be an object")
+
+    [rule] = (rule for rule in rules.OF_THE_STACK if rule.id == "chart-hooks")
+    return replace(rule, check=check)
 
 
 def _table(path: Path) -> list[dict[str, Any]]:

@@ -131,6 +131,21 @@ def test_before_all_workers_hold_their_rows_nobody_is_served(tmp_path: Path, cle
         cache.info("0", "1")
 
 
+def test_whatever_goes_wrong_in_a_look_at_a_worker_is_what_the_cache_lacks(
+    tmp_path: Path, cleanup: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: str) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    cache = Cache(tmp_path, 1, cleanup)
+    monkeypatch.setattr("trainyard_cache.head._holds", broken)
+    cache.head.settle()
+    address = f"grpc://127.0.0.1:{cache.workers[0].port}"
+    assert cache.head.lacks == (
+        f"worker 1 of 1 ({address}) does not hold its rows: [Errno 5] Input/output error"
+    )
+
+
 def test_a_worker_that_has_read_another_table_is_never_asked(tmp_path: Path, cleanup: ExitStack) -> None:
     cache = Cache(tmp_path, 1, cleanup)
     other = cache.worker(rows.Rows(0, 250), "another")

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from trainyard_api import places
 from trainyard_cli.files import basis, rendering
 from trainyard_cli.files.basis import Basis
 from trainyard_platform.errors import PlatformError
@@ -24,17 +23,21 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         file.write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PULUMI_OPTION_CONFIG_FILE", raising=False)
-    monkeypatch.setattr(rendering, "rolled_out", lambda _: {"deployment": {"resources": []}})
     return tmp_path
+
+
+def read() -> Basis:
+    return Basis(basis.files("prod"), [])
 
 
 @pytest.mark.parametrize(
     "name", ["stacks/Pulumi.prod.yaml", "program/__main__.py", "runtimes/torch/new.yaml"]
 )
-def test_a_file_that_has_changed_since_the_preview_is_named(site: Path, name: str) -> None:
-    before = basis.read("prod")
-    (site / name).write_text("config: {a: 2}\n")
-    assert list(basis.refusals(before, basis.read("prod"), "prod")) == [
+@pytest.mark.parametrize("content", [b"config: {a: 2}\n", b"\xff"])
+def test_a_file_that_has_changed_since_the_preview_is_named(site: Path, name: str, content: bytes) -> None:
+    before = read()
+    (site / name).write_bytes(content)
+    assert list(basis.refusals(before, read(), "prod")) == [
         f"refused: changed since the preview: {name}. Run the same command again, which makes a new preview"
     ]
 
@@ -52,19 +55,19 @@ def test_a_vendored_chart_that_has_changed_since_the_preview_is_named(site: Path
     chart = site / "charts" / "kueue" / "Chart.yaml"
     chart.parent.mkdir(parents=True)
     chart.write_text("a: 1\n")
-    before = basis.read("prod")
+    before = read()
     chart.write_text("a: 2\n")
-    [sentence] = basis.refusals(before, basis.read("prod"), "prod")
+    [sentence] = basis.refusals(before, read(), "prod")
     assert sentence.startswith("refused: changed since the preview: charts/kueue/Chart.yaml. ")
 
 
 def test_what_pulumi_python_and_editors_write_is_no_change(site: Path) -> None:
-    before = basis.read("prod")
+    before = read()
     (site / "stacks" / "Pulumi.prod.yaml").write_text("encryptionsalt: v1:x\nconfig:\n  a: 1\n")
     for name in ("program/__pycache__/main.cpython.pyc", "runtimes/torch/.own.yaml.swp", "README.md"):
         (site / name).parent.mkdir(exist_ok=True)
         (site / name).write_text("x")
-    assert list(basis.refusals(before, basis.read("prod"), "prod")) == []
+    assert list(basis.refusals(before, read(), "prod")) == []
 
 
 def test_of_many_files_the_first_are_named() -> None:
@@ -73,12 +76,10 @@ def test_of_many_files_the_first_are_named() -> None:
     assert "0.yaml, 1.yaml, 2.yaml, 3.yaml, 4.yaml and 2 more. " in sentence
 
 
-def test_a_state_that_cannot_be_read_is_no_change(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = basis.read("prod")
-
+def test_a_state_that_cannot_be_read_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_: str) -> None:
         raise PlatformError("no stack named 'prod' found")
 
     monkeypatch.setattr(rendering, "rolled_out", fails)
-    assert list(basis.refusals(before, basis.read("prod"), "prod")) == []
-    assert places.site().root == site
+    after = Basis({}, basis.resources(rendering.readable("prod")))
+    assert list(basis.refusals(Basis({}, []), after, "prod")) == []

@@ -5,22 +5,16 @@ from typing import Any
 import pytest
 
 from trainyard_cli.cluster import connection, moves
-from trainyard_cli.files import rendering, stackfile
 from trainyard_delivery.pulumi_state import Identity
 from trainyard_delivery.replacements import Move
 from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials, CredentialsError
-from trainyard_platform.errors import PlatformError
-from trainyard_platform.stack.settings import StackSettings
+from trainyard_platform.stack.settings import Cluster
 
 FILE = "/files/prod"
 URN = "urn:pulumi:prod::trainyard::pulumi:providers:kubernetes::cluster"
 SERVERS = {None: "https://now", "old": "https://old", "new": "https://new", "alias": "https://old"}
 UIDS = {"https://now": "uid-now", "https://old": "uid-old", "https://new": "uid-new"}
-
-
-def settings(**cluster: str) -> StackSettings:
-    return StackSettings.model_validate({"operator": {"image": "example.com/operator:1"}, "cluster": cluster})
 
 
 @pytest.fixture(autouse=True)
@@ -37,40 +31,31 @@ def _servers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "ask", ask)
 
 
-def found(
-    monkeypatch: pytest.MonkeyPatch,
-    before: dict[str, Any],
-    rolled_out: Identity | None = None,
-    **cluster: str,
-) -> Move | None:
-    return place(monkeypatch, before, rolled_out, **cluster).move
+def found(before: dict[str, Any], rolled_out: Identity | None = None, **cluster: str) -> Move | None:
+    return place(before, rolled_out, **cluster).move
 
 
-def place(
-    monkeypatch: pytest.MonkeyPatch, before: dict[str, Any], rolled_out: Identity | None, **cluster: str
-) -> moves.Place:
+def place(before: dict[str, Any], rolled_out: Identity | None, **cluster: str) -> moves.Place:
     provider = {"type": "pulumi:providers:kubernetes", "urn": URN, "inputs": before}
     other = {**provider, "urn": f"{URN}-of-others", "inputs": {"context": "else"}}
     outputs = {} if rolled_out is None else {"clusterIdentity": rolled_out._asdict()}
     root = {"type": "pulumi:pulumi:Stack", "urn": "urn:root", "outputs": outputs}
-    state = {"deployment": {"resources": [root, other, provider]}}
-    monkeypatch.setattr(rendering, "rolled_out", lambda *_: state)
-    monkeypatch.setattr(stackfile, "read_as_pulumi", lambda *_: settings(**cluster))
-    return moves.found("prod", None, None)
+    return in_state({"deployment": {"resources": [root, other, provider]}}, **cluster)
 
 
-def test_a_context_that_the_file_has_got_since_the_last_roll_out_is_a_move(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert found(monkeypatch, {"kubeconfig": ""}, context="new") == Move(
+def in_state(state: Any, **cluster: str) -> moves.Place:
+    its = Cluster.model_validate(cluster)
+    return moves.found(state, its, lambda: connection.of_stack(its, None, None), None)
+
+
+def test_a_context_that_the_file_has_got_since_the_last_roll_out_is_a_move() -> None:
+    assert found({"kubeconfig": ""}, context="new") == Move(
         URN, ("cluster.context",), "https://now (the current context)", "https://new (context new)"
     )
 
 
-def test_a_kubeconfig_and_a_context_that_nobody_knows_any_more_are_a_move(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert found(monkeypatch, {"kubeconfig": FILE, "context": "gone"}, context="new") == Move(
+def test_a_kubeconfig_and_a_context_that_nobody_knows_any_more_are_a_move() -> None:
+    assert found({"kubeconfig": FILE, "context": "gone"}, context="new") == Move(
         URN,
         ("cluster.kubeconfig", "cluster.context"),
         f"an unknown server (context gone of {FILE})",
@@ -78,61 +63,52 @@ def test_a_kubeconfig_and_a_context_that_nobody_knows_any_more_are_a_move(
     )
 
 
-def test_the_same_words_and_another_way_to_the_same_server_are_no_move(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert found(monkeypatch, {"context": "gone"}, context="gone") is None
-    assert found(monkeypatch, {}) is None
-    assert found(monkeypatch, {"context": "old"}, context="alias") is None
+def test_the_same_words_and_another_way_to_the_same_server_are_no_move() -> None:
+    assert found({"context": "gone"}, context="gone") is None
+    assert found({}) is None
+    assert found({"context": "old"}, context="alias") is None
 
 
 def test_a_kubeconfig_in_the_home_folder_is_no_move_for_another_person(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HOME", "/home/bob")
-    assert found(monkeypatch, {"kubeconfig": "~/.kube/prod"}, kubeconfig="~/.kube/prod") is None
+    assert found({"kubeconfig": "~/.kube/prod"}, kubeconfig="~/.kube/prod") is None
 
 
-def test_what_was_never_rolled_out_does_not_move(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_: Any) -> Any:
-        raise PlatformError("no stack named prod")
-
-    monkeypatch.setattr(stackfile, "read_as_pulumi", lambda *_: settings(context="new"))
-    for state in (never, lambda *_: {"deployment": {}}):
-        monkeypatch.setattr(rendering, "rolled_out", state)
-        assert moves.found("prod", None, None).move is None
+def test_what_was_never_rolled_out_does_not_move() -> None:
+    for state in (None, {"deployment": {}}):
+        assert in_state(state, context="new").move is None
 
 
 OLD = Identity("uid-old", "https://old")
 
 
-def test_the_same_stack_file_and_another_cluster_is_a_move(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_stack_file_and_another_cluster_is_a_move() -> None:
     before, after = "https://old (the current context)", "https://now (the current context)"
-    assert found(monkeypatch, {}, OLD) == Move(URN, ("cluster.context",), before, after, same_file=True)
+    assert found({}, OLD) == Move(URN, ("cluster.context",), before, after, same_file=True)
 
 
-def test_a_cluster_that_was_created_anew_at_the_same_address_is_a_move(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_cluster_that_was_created_anew_at_the_same_address_is_a_move() -> None:
     place, first = "https://old (context old)", Identity("uid-of-before", "https://old")
     move = Move(URN, ("cluster.context",), place, place, same_file=True)
-    assert found(monkeypatch, {"context": "old"}, first, context="old") == move
+    assert found({"context": "old"}, first, context="old") == move
 
 
 def test_a_context_for_what_is_the_current_one_is_a_move_if_the_last_roll_out_went_elsewhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(SERVERS, "current", "https://now")
-    assert found(monkeypatch, {}, OLD, context="current") == Move(
+    assert found({}, OLD, context="current") == Move(
         URN, ("cluster.context",), "https://old (the current context)", "https://now (context current)"
     )
-    assert found(monkeypatch, {}, Identity("uid-now", "https://now"), context="current") is None
+    assert found({}, Identity("uid-now", "https://now"), context="current") is None
 
 
 def test_pulumis_program_gets_the_cluster_or_that_of_the_last_roll_out_where_it_cannot_be_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    here = place(monkeypatch, {}, None)
+    here = place({}, None)
     assert here == moves.Place(None, Identity("uid-now", "https://now"))
     assert here.variables == {"TRAINYARD_CLUSTER_IDENTITY": '{"uid": "uid-now", "server": "https://now"}'}
 
@@ -140,5 +116,5 @@ def test_pulumis_program_gets_the_cluster_or_that_of_the_last_roll_out_where_it_
         raise ApiError("you may not get it", code=403, reason="Forbidden")
 
     monkeypatch.setattr(connection, "ask", forbidden)
-    assert place(monkeypatch, {}, OLD) == moves.Place(None, OLD, "403 Forbidden: you may not get it")
-    assert place(monkeypatch, {}, None).variables == {}
+    assert place({}, OLD) == moves.Place(None, OLD, "403 Forbidden: you may not get it")
+    assert place({}, None).variables == {}

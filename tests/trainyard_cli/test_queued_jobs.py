@@ -1,6 +1,6 @@
 """Jobs in queues that would no longer hold them."""
 
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from tests.support.program import ROOT
 from trainyard_cli.cluster import connection, queued_jobs
 from trainyard_kube.credentials import Credentials
 from trainyard_platform.stack.kueue import Integration
+from trainyard_platform.stack.settings import StackSettings
 
 TRAINJOB, JOBSET = "trainer.kubeflow.org/trainjob", "jobset.x-k8s.io/jobset"
 
@@ -171,15 +172,11 @@ def test_a_cluster_that_does_not_know_kueue_has_no_jobs_in_queues() -> None:
     assert refused_without_kueue(api) == []
 
 
-def test_a_stack_file_without_kueue_is_compared_with_the_cluster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "stack.yaml"
-    file.write_text("config:\n  trainyard:platform:\n    operator: {image: example.com/operator:1}\n")
-    monkeypatch.setenv("PULUMI_OPTION_CONFIG_FILE", str(file))
-    monkeypatch.setattr(connection, "load", lambda *_: Credentials("http://127.0.0.1:1", None))
+def test_a_stack_file_without_kueue_is_compared_with_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = StackSettings.model_validate({"operator": {"image": "example.com/operator:1"}})
     monkeypatch.setattr(connection, "ask", lambda _credentials, _command, question: [question.__name__])
-    assert queued_jobs.refusals("prod", None, None) == ["refused_without_kueue"]
+    connect = partial(Credentials, "http://127.0.0.1:1", None)
+    assert queued_jobs.refusals(stack, connect) == ["refused_without_kueue"]
 
 
 def test_the_command_that_lets_no_new_jobs_come_acts_on_the_cluster_of_the_stack() -> None:

@@ -82,6 +82,16 @@ UPDATE = [
 ]
 
 
+SILENT = said(
+    "error",
+    'Internal error occurred: failed calling webhook "v.kb.io": failed to call webhook: connection refused',
+    "b",
+)
+"""What the API server says while the controller behind a webhook restarts."""
+FAILED = said("error", "update failed", "")
+UNANSWERED = [UPDATE[2], SILENT, FAILED, end(preview=False, result="failed")]
+
+
 STACK = """
 config:
   trainyard:platform:
@@ -103,7 +113,8 @@ def pulumi(stack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     """A folder whose `pulumi` prints what its file for the subcommand holds, and keeps how it was called."""
     script = tmp_path / "pulumi"
     script.write_text(
-        '#!/bin/sh\nif [ "$1" = stack ]; then cat "$0.stack"; exit $(cat "$0.stack.code"); fi\n'
+        '#!/bin/sh\necho "$1" >> "$0.subcommands"\n'
+        'if [ "$1" = stack ]; then cat "$0.stack"; exit $(cat "$0.stack.code"); fi\n'
         'echo "$@" >> "$0.called"\necho "$PULUMI_SKIP_CHECKPOINTS" >> "$0.skips"\n'
         'echo "$KUBECONFIG" >> "$0.kubeconfig"\n'
         'cat "$0.$1"\nexit $(cat "$0.$1.code")\n'
@@ -524,9 +535,12 @@ def test_a_move_that_fails_ends_an_up(pulumi: Path, monkeypatch: pytest.MonkeyPa
     )
 
 
+UNCHANGED = [*change("a", "same", QUEUE, QUEUE, planning=True), end(preview=True)]
+UNCHANGED_BY = [*UPDATE[:2], end(preview=False)]
+
+
 def test_where_nothing_changes_an_up_does_not_read_the_cluster_again(pulumi: Path) -> None:
-    unchanged = [*change("a", "same", QUEUE, QUEUE, planning=True), end(preview=True)]
-    assert answer(pulumi, *unchanged, update=[UPDATE[0], UPDATE[1], end(preview=False)]) == (
+    assert answer(pulumi, *UNCHANGED, update=UNCHANGED_BY) == (
         0,
         "prod: 1 unchanged\nprod: there was nothing to change\n",
         f"{LOOKING}Rolling out prod ...\n",
@@ -594,6 +608,37 @@ def test_a_repair_follows_an_update_that_is_done_and_takes_what_git_says_from_it
     assert repairs == [("prod", True, ["ConfigMap/a/b"], exported)]
 
 
+@pytest.mark.parametrize(
+    ("told", "options", "subcommands"),
+    [
+        (UNCHANGED, {}, "stack preview"),
+        (MOVED, {}, "stack preview"),
+        (UNCHANGED, {"update": UNCHANGED_BY}, "stack preview stack up"),
+        (MOVED, {"update": UPDATE, "replace": ["all"]}, "stack preview stack up"),
+        (MOVED, {"update": UNANSWERED, "code": 255, "replace": ["all"]}, "stack preview stack up up up"),
+    ],
+    ids=["a preview", "of a deletion", "nothing to change", "a deletion", "three tries"],
+)
+def test_the_state_is_exported_before_the_preview_and_before_the_update_and_no_more(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch, told: Any, options: dict[str, Any], subcommands: str
+) -> None:
+    (pulumi / "pulumi.stack").write_text(json.dumps({"deployment": {}}))
+    (pulumi / "pulumi.stack.code").write_text("0")
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    answer(pulumi, *told, **options)
+    assert (pulumi / "pulumi.subcommands").read_text().split() == subcommands.split()
+
+
+def test_the_state_is_exported_again_where_a_move_has_written_it(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (pulumi / "pulumi.stack").write_text(json.dumps({"deployment": {}}))
+    (pulumi / "pulumi.stack.code").write_text("0")
+    monkeypatch.setattr(moves, "found", lambda *_: moves.Place(MOVE))
+    assert answer(pulumi, *UNCHANGED, update=UNCHANGED_BY, replace=["cluster.context"])[0] == 0
+    assert (pulumi / "pulumi.subcommands").read_text() == "stack\nup\nstack\npreview\nstack\nup\n"
+
+
 CHANGED_WITH = {
     "stack.yaml": "changed since the preview: {folder}/stack.yaml",
     "pulumi.stack": "Pulumi's state of prod has changed since the preview, by a roll-out of somebody else",
@@ -648,9 +693,8 @@ def test_an_update_is_not_tried_again_in_another_cluster(
     pulumi: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leads_to(monkeypatch, "uid-a", "uid-b")
-    failed = [UPDATE[2], SILENT, FAILED, end(preview=False, result="failed")]
     monkeypatch.setattr(time, "sleep", lambda _: None)
-    code, _, err = answer(pulumi, *PREVIEW, end(preview=True), update=failed, code=255)
+    code, _, err = answer(pulumi, *PREVIEW, end(preview=True), update=UNANSWERED, code=255)
     assert (code, err.splitlines()[-1]) == (255, OTHER_CLUSTER)
     assert (pulumi / "pulumi.called").read_text().count("up ") == 1
 
@@ -669,15 +713,6 @@ def test_one_that_breaks_off_says_how_far_it_came_and_why(pulumi: Path) -> None:
         "prod: it did not finish, with 0 of 1 changes made\n",
         f"{LOOKING}Rolling out prod ...\nerror: ConfigMap team-a/one: the server is away\n",
     )
-
-
-SILENT = said(
-    "error",
-    'Internal error occurred: failed calling webhook "v.kb.io": failed to call webhook: connection refused',
-    "b",
-)
-"""What the API server says while the controller behind a webhook restarts."""
-FAILED = said("error", "update failed", "")
 
 
 def tries(pulumi: Path, monkeypatch: pytest.MonkeyPatch, *updates: Sequence[Any]) -> tuple[int, str, str]:
@@ -725,9 +760,8 @@ def test_an_update_is_tried_again_while_a_webhook_does_not_answer(
 def test_an_update_is_not_tried_again_with_other_files(
     pulumi: Path, stack: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failed = [UPDATE[2], SILENT, FAILED, end(preview=False, result="failed")]
     monkeypatch.setattr(time, "sleep", lambda _: stack.write_text(TENANT))
-    code, _, err = answer(pulumi, *PREVIEW, end(preview=True), update=failed, code=255)
+    code, _, err = answer(pulumi, *PREVIEW, end(preview=True), update=UNANSWERED, code=255)
     assert (code, err.splitlines()[-2:]) == (
         255,
         [
@@ -739,8 +773,7 @@ def test_an_update_is_not_tried_again_with_other_files(
 
 
 def test_an_update_is_tried_three_times(pulumi: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    failed = [UPDATE[2], SILENT, FAILED, end(preview=False, result="failed")]
-    code, _, err = tries(pulumi, monkeypatch, failed, failed, failed)
+    code, _, err = tries(pulumi, monkeypatch, UNANSWERED, UNANSWERED, UNANSWERED)
     assert (code, err.count("failed calling webhook")) == (255, 3)
 
 

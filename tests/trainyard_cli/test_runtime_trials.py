@@ -2,16 +2,16 @@
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.fake_api import FakeApi, status
 from tests.support.objects import RUNTIMES, runtime
-from trainyard_cli.cluster import connection, runtime_trials
+from trainyard_cli.cluster import runtime_trials
 from trainyard_kube.client import ApiError
 from trainyard_kube.credentials import Credentials
+from trainyard_platform.stack.settings import StackSettings
 
 WEBHOOK = 'admission webhook "clustertrainingruntime.policy.trainyard.dev" denied the request: '
 POLICY = (
@@ -80,13 +80,8 @@ def test_a_stacks_runtimes_are_asked_about_without_the_label_that_lets_them_pass
     assert api.bodies[-1]["metadata"]["labels"] == {"trainer.kubeflow.org/framework": "torch"}
 
 
-def test_a_stack_is_asked_about_with_all_that_it_installs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stack = tmp_path / "stack.yaml"
-    stack.write_text('config: {"trainyard:platform": {operator: {image: "example.com/operator:1"}}}')
-    monkeypatch.setenv("PULUMI_OPTION_CONFIG_FILE", str(stack))
-    monkeypatch.setattr(connection, "load", lambda *_: Credentials("http://127.0.0.1:1", None))
+def test_a_stack_is_asked_about_with_all_that_it_installs(monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = StackSettings.model_validate({"operator": {"image": "example.com/operator:1"}})
     seen: list[Any] = []
 
     async def refused(client: Any, manifests: Any) -> list[str]:
@@ -94,5 +89,5 @@ def test_a_stack_is_asked_about_with_all_that_it_installs(
         return ["no"]
 
     monkeypatch.setattr(runtime_trials, "refused", refused)
-    assert runtime_trials.refusals("prod", None, None) == ["no"]
+    assert runtime_trials.refusals(stack, lambda: Credentials("http://127.0.0.1:1", None)) == ["no"]
     assert {"plain", "torch-distributed"} <= set(seen)

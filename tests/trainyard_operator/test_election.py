@@ -150,3 +150,46 @@ def test_an_election_that_fails_says_so_and_can_be_run_again() -> None:
             await asyncio.gather(task, return_exceptions=True)
 
     run(test)
+
+
+class Cancelled(Replica):
+    """What it is to stop is cancelled, as by the end of the process."""
+
+    async def _stopped(self) -> None:
+        raise asyncio.CancelledError
+
+
+def test_an_election_whose_callback_is_cancelled_fails_and_does_not_wait_for_ever() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            replica = Cancelled(client.credentials)
+            task = asyncio.create_task(replica.election.run())
+            await eventually(lambda: bool(replica.history))
+            api.put(LEASE, {"spec": {"holderIdentity": "two", "leaseDurationSeconds": 3}})
+            (failure,) = await asyncio.gather(task, return_exceptions=True)
+            assert (type(failure), str(failure)) == (
+                RuntimeError,
+                "the election has ended: CancelledError()",
+            )
+
+    run(test, timeout=30.0)
+
+
+class Failing(Replica):
+    async def _stopped(self) -> None:
+        raise ValueError("no")
+
+
+def test_an_election_that_is_cancelled_stays_cancelled_whatever_fails_meanwhile() -> None:
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            replica = Failing(client.credentials)
+            task = asyncio.create_task(replica.election.run())
+            await eventually(lambda: bool(replica.history))
+            task.cancel()
+            (failure,) = await asyncio.gather(task, return_exceptions=True)
+            assert type(failure) is asyncio.CancelledError
+
+    run(test)

@@ -9,7 +9,7 @@ from tests.support import objects
 from tests.support.core_values import at, jobset
 from tests.support.fake_api import FakeApi, run, status
 from trainyard_api.reasons import Reason
-from trainyard_kube.client import ApiError
+from trainyard_kube.client import ForbiddenError
 from trainyard_operator.work.event_lists import Event, EventLists
 from trainyard_operator.work.pods import Pods
 
@@ -39,7 +39,7 @@ def test_a_list_that_fails_fails_for_all_who_wait_for_it_and_for_nobody_else() -
         async with api.client() as client:
             events = EventLists[list[str]](client, list, keep)
             answers = await asyncio.gather(*(events.of("team", "") for _ in range(3)), return_exceptions=True)
-            assert [type(answer) for answer in answers] == [ApiError] * 3
+            assert [type(answer) for answer in answers] == [ForbiddenError] * 3
             assert await events.of("team", "") == ["Pulled of a"]
             assert api.requests == [("GET", objects.EVENTS)] * 2
 

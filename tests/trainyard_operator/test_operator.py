@@ -7,7 +7,7 @@ import ssl
 import threading
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,7 @@ from trainyard_api import names
 from trainyard_api.webhook_paths import MUTATE_TRAINJOB
 from trainyard_kube.credentials import Credentials
 from trainyard_kube.resources import LEASES, SECRETS, WEBHOOK_CONFIGURATIONS
-from trainyard_operator import main
+from trainyard_operator import main, wiring
 from trainyard_operator.main import Operator
 from trainyard_operator.serve import certificate_keeper, certificates
 from trainyard_operator.settings import load
@@ -261,6 +261,75 @@ def test_in_a_pod_webhooks_are_answered_for_a_while_after_the_lease_is_released(
     run(test)
 
 
+def test_in_a_pod_the_tasks_end_while_it_lingers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(main, "LINGER", 0.1)
+
+    async def test() -> None:
+        api = FakeApi()
+        closing: list[bool] = []
+        async with api.client() as client:
+            async with operator(replace(client.credentials, in_cluster=True)) as running:
+
+                async def slow() -> None:
+                    try:
+                        await asyncio.Event().wait()
+                    finally:
+                        await eventually(lambda: running.webhook.closing)
+                        closing.append(True)
+
+                await eventually(lambda: running.workers.running and not running.unready())
+                running.tasks.append(asyncio.create_task(slow()))
+                await asyncio.sleep(0)
+            assert closing == [True]
+
+    run(test)
+
+
+def test_servers_end_in_order_however_long_the_tasks_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def slow() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(30)
+
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client:
+            async with operator(client.credentials) as running:
+                await eventually(lambda: running.workers.running and not running.unready())
+                running.tasks.append(asyncio.create_task(slow()))
+                await asyncio.sleep(0)
+                monkeypatch.setattr(main, "STOP_TIMEOUT", 2.0)
+            for server in (running.metrics_server, running.webhook, running.probes):
+                with pytest.raises(OSError, match="onnect"):
+                    await asyncio.open_connection("127.0.0.1", server.port)
+
+    run(test)
+
+
+def test_a_leader_whose_workers_cannot_be_started_says_so_is_not_alive_and_tries_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(wiring, "START_INTERVAL", 0.05)
+
+    def broken() -> None:
+        raise KeyError("spec")
+
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client, operator(client.credentials) as running:
+            with monkeypatch.context() as fault:
+                fault.setattr(running.workers, "start", broken)
+                await eventually(lambda: bool(running.dead()))
+                reason = "leading without workers: KeyError: 'spec'"
+                assert await probe(running, "/healthz") == (503, f"{reason}\n")
+            await eventually(lambda: running.workers.running)
+            await eventually(lambda: running.dead() == [])
+
+    run(test)
+    assert "the workers could not be started; trying again" in caplog.text
+
+
 def test_beside_upstreams_controller_it_is_unready_and_writes_nothing() -> None:
     async def test() -> None:
         api = FakeApi()
@@ -355,6 +424,34 @@ def test_kopf_ends_if_it_is_told_to_before_its_thread_has_begun(monkeypatch: pyt
             begin.set()
             await asyncio.gather(following, return_exceptions=True)
             await eventually(lambda: not threads[0].is_alive())
+
+    run(test)
+
+
+def test_a_kopf_that_does_not_stop_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kopf_thread, "START_TIMEOUT", 0.1)
+    monkeypatch.setattr(kopf_thread, "END_TIMEOUT", 0.1)
+    threads: list[threading.Thread] = []
+
+    async def stuck(**_: Any) -> None:
+        threads.append(threading.current_thread())
+        while True:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+    monkeypatch.setattr("kopf.operator", stuck)
+
+    async def test() -> None:
+        async with FakeApi().client() as client:
+            kopf = KopfThread(
+                client, client.credentials, lambda *_: None, started=lambda: None, restarted=lambda: None
+            )
+            following = asyncio.create_task(kopf.run())
+            await eventually(lambda: len(threads) == 2)
+            await eventually(lambda: not threads[0].is_alive(), within=30.0)
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+            await eventually(lambda: not threads[1].is_alive(), within=30.0)
 
     run(test)
 

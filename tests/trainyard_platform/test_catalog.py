@@ -312,6 +312,25 @@ def test_last_words_that_nobody_knows_are_refused(catalog_folder: Path) -> None:
         catalog.load(catalog_folder, {})
 
 
+def test_a_path_from_elsewhere_is_refused_where_the_last_words_need_one(catalog_folder: Path) -> None:
+    file = catalog_folder / TORCH
+    unbuffered = "- name: PYTHONUNBUFFERED"
+    indent = " " * 26
+    key = f"{indent}    configMapKeyRef: {{name: paths, key: python}}\n"
+    own = f"- name: PYTHONPATH\n{indent}valueFrom:\n{key}{indent[:-2]}{unbuffered}"
+    text = file.read_text().replace(unbuffered, own)
+    file.write_text(text)
+    with pytest.raises(PlatformError) as error:
+        catalog.load(catalog_folder, {})
+    line = text[: text.index("valueFrom")].count("\n") + 1
+    assert str(error.value) == (
+        f"{file}:{line}: {POD}.containers[0].env[0].valueFrom: must be a value, because of the annotation "
+        "trainyard.dev/last-words"
+    )
+    file.write_text(text.replace("  annotations:\n    trainyard.dev/last-words: python\n", ""))
+    assert "torch-distributed" in {runtime.name for runtime in catalog.load(catalog_folder, {})}
+
+
 def test_a_disabled_runtime_is_left_out(catalog_folder: Path) -> None:
     loaded = catalog.load(catalog_folder, {"plain": RuntimeOverlay(enabled=False)})
     everything = {runtime.name for runtime in catalog.load(catalog_folder, {})}

@@ -11,7 +11,15 @@ from pulumi_policy import policy
 from pulumi_policy.proxy import UnknownValueError, unknown_checking_proxy
 
 from tests.support.packs import applicable, arguments, named, policy_name, reported
-from tests.support.rule_examples import Example, OnThatDay, changed, manifest, of_the_stack
+from tests.support.rule_examples import (
+    STRICT,
+    Example,
+    OnThatDay,
+    changed,
+    manifest,
+    of_the_stack,
+    strict_rule,
+)
 from trainyard_api.pools import Taint
 from trainyard_policies import engine, pack, rules
 from trainyard_policies.parameters import Pool
@@ -67,6 +75,23 @@ def test_a_stack_policy_agrees_with_its_rule(example: Example):
         (f"{finding.path}: {finding.message}. {example.rule.remedy}", f"urn:{of}")
         for of, finding in example.findings
     ]
+
+
+def test_a_stack_policy_whose_rule_cannot_read_a_resource_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "OF_THE_STACK", (strict_rule(),))
+    value = manifest("runtime")
+    resource = crossguard.PolicyResource(
+        f"kubernetes:{value['apiVersion']}:{value['kind']}",
+        unknown_checking_proxy(value),
+        "urn:0",
+        "name",
+        None,
+        None,
+        None,
+        [],
+        {},
+    )
+    assert reported(named("chart-hooks"), crossguard.StackValidationArgs([resource])) == [(STRICT, None)]
 
 
 def test_every_rule_is_a_policy_at_the_level_of_the_stack():

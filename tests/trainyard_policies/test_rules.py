@@ -8,12 +8,14 @@ import pytest
 from tests.support.rule_examples import (
     FOLDER,
     HERE,
+    STRICT,
     Example,
     all_examples,
     changed,
     manifest,
     of_the_stack,
     of_workloads,
+    strict_rule,
 )
 from trainyard_api import documents, names
 from trainyard_api.errors import FieldPath
@@ -49,6 +51,12 @@ def test_a_rule_about_a_workload(example: Example):
 def test_a_rule_about_all_manifests(example: Example):
     found = engine.check_all(example.manifests, TODAY, example.policies, [example.rule])
     assert [(of, v.finding) for of, v in found] == list(example.findings)
+
+
+def test_a_rule_about_all_manifests_that_cannot_read_one_is_named():
+    with pytest.raises(engine.RuleError) as error:
+        engine.check_all([manifest("trainjob")], TODAY, only=[strict_rule()])
+    assert (error.value.exit_code, str(error.value)) == (2, STRICT)
 
 
 @pytest.mark.parametrize("example", of_workloads(), ids=str)

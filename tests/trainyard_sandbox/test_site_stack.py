@@ -13,6 +13,7 @@ import yaml
 
 from tests.support.site_stacks import stack_file
 from trainyard_cli.commands import verify
+from trainyard_cli.files import stackfile
 from trainyard_platform import versions
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.stack import settings
@@ -60,7 +61,7 @@ def test_no_rule_refuses_it_where_the_site_allows_only_its_own_registries(
     file = tmp_path / f"Pulumi.{stack}.yaml"
     file.write_text(yaml.safe_dump(value))
     monkeypatch.setenv("PULUMI_OPTION_CONFIG_FILE", str(file))
-    assert verify.refusals(stack) == []
+    assert verify.refusals(stack, stackfile.read_as_pulumi(stack)) == []
 
 
 def test_what_is_not_the_sites_is_said() -> None:

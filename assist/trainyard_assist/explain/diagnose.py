@@ -10,6 +10,7 @@ from trainyard_api import names
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 from trainyard_api.reasons import Reason
+from trainyard_api.shown import listed
 
 from .. import read, text
 from . import facts, walk
@@ -60,7 +61,7 @@ def because(finding: Finding) -> str:
 
 
 def _nodes(finding: Finding) -> str:
-    return f"{'node' if len(finding.ranks) == 1 else 'nodes'} {text.listed(finding.ranks)}"
+    return f"{'node' if len(finding.ranks) == 1 else 'nodes'} {listed(finding.ranks)}"
 
 
 def _unseen(observation: Observation, finding: Finding | None) -> dict[Subject, str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from trainyard_api import names
 from trainyard_api.json_types import Json
+from trainyard_api.shown import listed
 
 from .. import read, text
 from . import facts
@@ -94,7 +95,7 @@ def _jobset(observation: Observation) -> str:
 
 
 def _jobs(observation: Observation) -> str:
-    return text.listed(_job(job) for job in sorted(observation.jobs, key=read.name))
+    return listed(_job(job) for job in sorted(observation.jobs, key=read.name))
 
 
 def _job(job: Json) -> str:
@@ -105,7 +106,7 @@ def _job(job: Json) -> str:
 
 
 def _pod_groups(observation: Observation) -> str:
-    return text.listed(
+    return listed(
         f"{read.name(group)}, {read.text(group, 'status', 'phase') or 'no phase'}"
         for group in observation.pod_groups
     )
@@ -117,12 +118,12 @@ def _pods(observation: Observation) -> str:
         return ""
     ready = sum(map(facts.is_ready, pods))
     others = [f"{read.name(p)} {read.text(p, 'status', 'phase')}" for p in pods if not facts.is_ready(p)]
-    return f"{ready} of {len(pods)} ready" + (f"; {text.listed(others)}" if others else "")
+    return f"{ready} of {len(pods)} ready" + (f"; {listed(others)}" if others else "")
 
 
 def _nodes(observation: Observation) -> str:
     on = _assigned_nodes(observation)
-    return text.listed(
+    return listed(
         f"{read.name(node)} {'Ready' if read.holds(node, 'Ready') else 'not Ready'}"
         for node in observation.nodes
         if read.name(node) in on

@@ -8,24 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from trainyard_api import names
 from trainyard_api.json_types import Json
 
 _ENDS: Final = frozenset({"Complete", "Failed", "Succeeded"})
 """Conditions of TrainJobs, and of the older jobs, that are true once a job has ended."""
 _RUNS: Final = "Running"
-_SERVERS: Final = frozenset(
-    {
-        "creationTimestamp",
-        "deletionGracePeriodSeconds",
-        "deletionTimestamp",
-        "generation",
-        "managedFields",
-        "resourceVersion",
-        "selfLink",
-        "uid",
-    }
-)
-"""Fields of metadata that the API server writes."""
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -46,7 +34,7 @@ def manifest(value: Json) -> Json:
     metadata = value.get("metadata")
     if not isinstance(metadata, Mapping):
         return value
-    kept = {key: item for key, item in metadata.items() if key not in _SERVERS}
+    kept = {key: item for key, item in metadata.items() if key not in names.SERVER_METADATA}
     if kept.get("name"):
         kept.pop("generateName", None)
     annotations = kept.get("annotations")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trainyard_api.printable import clean
+from trainyard_api.shown import listed
 
-from ..text import listed
 from .lines import amount
 from .model import Answer, Short, Verdict
 

@@ -11,11 +11,12 @@ from typing import Final
 from trainyard_api import names
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
+from trainyard_api.shown import capped, listed
 from trainyard_operator.core.build.resources import gpu_count
 
 from .. import read
 from ..queue_place import NAMED, QueuePlace
-from ..text import duration, listed
+from ..text import duration
 from ..workspace import without_workspace
 from .runtime import Runtime
 
@@ -101,10 +102,8 @@ def _rows(draft: Draft, now: datetime) -> Iterator[tuple[str, str]]:
         yield "", warning
     if draft.last is not None:
         yield "changes", _since(draft, now)
-        for change in draft.changes[:MOST_CHANGES]:
-            yield "", change
-        if len(draft.changes) > MOST_CHANGES:
-            yield "", f"and {len(draft.changes) - MOST_CHANGES} more"
+        for line in capped(draft.changes, MOST_CHANGES):
+            yield "", line
     for remark in draft.remarks:
         yield "not seen", remark
 

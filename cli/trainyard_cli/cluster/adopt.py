@@ -61,7 +61,6 @@ PATIENCE: Final = 180.0
 """Seconds for a Deployment to reach its replicas, and for its webhooks to answer."""
 PAUSE: Final = 0.5
 """Seconds between two looks at whether it has."""
-_NO_WEBHOOK: Final = "failed calling webhook"
 _ENDED: Final = frozenset({"Failed", "Succeeded"})
 """Phases of pods of which no container runs."""
 _AT_ONCE: Final = 16
@@ -201,7 +200,7 @@ async def _is_put(client: Client, step: adopt.Put) -> bool:
             manifest = {**step.manifest, "metadata": {**step.manifest["metadata"], **guard}}
             await client.replace(_path(ref), manifest, manager=MANAGER)
     except ApiError as error:
-        if error.code == 500 and _NO_WEBHOOK in error.message:
+        if error.code == 500 and names.UNANSWERED in error.message:
             return False
         raise
     return True

@@ -27,6 +27,9 @@ if TYPE_CHECKING:  # most commands have no stack, and would wait a sixth of a se
 
 T = TypeVar("T")
 
+Connect = Callable[[], Credentials]
+"""Finds the cluster of a stack, and the user; raises `CredentialsError`."""
+
 CONNECTIONS: Final = 16
 """Concurrent requests."""
 

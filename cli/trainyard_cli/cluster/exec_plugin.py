@@ -80,7 +80,7 @@ class _Credential(msgspec.Struct, rename="camel"):
 _given: Final[dict[str, _Status]] = {}
 """What plugins have given to this process, by what each was run with.
 
-A roll-out connects nine times, and each run may take a second.
+A roll-out connects before its preview, before its update and for its repair, and each run may take a second.
 """
 
 

@@ -11,23 +11,20 @@ from collections.abc import Iterable
 from trainyard_kube.client import Client, NotFoundError
 from trainyard_kube.resources import NAMESPACES
 from trainyard_platform.parts.tenants import owners as namespace_owners
+from trainyard_platform.stack.settings import StackSettings
 
-from ..files import stackfile
 from . import connection
 
 
-def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[str]:
+def refusals(settings: StackSettings, connect: connection.Connect) -> list[str]:
     """A sentence for each tenant that may not have its namespace; queries nothing without tenants.
 
     Raises:
-        PlatformError: The stack file is invalid.
         ApiError, CredentialsError: The cluster cannot be queried.
     """
-    settings = stackfile.read_as_pulumi(stack)
     if not settings.tenants:
         return []
-    credentials = connection.of_stack(settings.cluster, kubeconfig, context)
-    return connection.ask(credentials, "preview", lambda client: refused(client, settings.tenants))
+    return connection.ask(connect(), "preview", lambda client: refused(client, settings.tenants))
 
 
 async def refused(client: Client, tenants: Iterable[str]) -> list[str]:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple, TextIO
 
+from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 from trainyard_delivery import pulumi_state, replacements
 from trainyard_delivery.pulumi_state import Identity
@@ -24,7 +25,6 @@ from trainyard_kube.resources import NAMESPACES
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.settings import IDENTITY_VARIABLE, Cluster
 
-from ..files import rendering, stackfile
 from . import connection
 
 UNSEEN: Final = "Could not see whether it is the cluster of the last roll-out"
@@ -58,28 +58,22 @@ def identity(credentials: Credentials, command: str) -> Identity:
     return Identity(namespace["metadata"]["uid"], credentials.server)
 
 
-def found(stack: str, kubeconfig: str | None, context: str | None) -> Place:
-    """The place of a stack, and whether it has moved since the last roll-out.
+def found(state: Json | None, cluster: Cluster, connect: connection.Connect, kubeconfig: str | None) -> Place:
+    """The place of a stack with this state, and whether it has moved since the last roll-out.
 
     Another way to the same server is no move, unless another cluster is there now.
-
-    Raises:
-        PlatformError: The stack file is invalid.
     """
-    cluster = stackfile.read_as_pulumi(stack).cluster
-    try:
-        state = rendering.rolled_out(stack)
-    except PlatformError:
-        return Place()  # Pulumi says it in its own words when it runs
+    if state is None:
+        return Place()  # Pulumi reports why it cannot be read
     rolled_out, here, unseen = pulumi_state.identity(state), None, ""
     try:
-        here = identity(connection.of_stack(cluster, kubeconfig, context), "preview")
+        here = identity(connect(), "preview")
     except (ApiError, CredentialsError) as error:
         unseen = str(error)
     before = pulumi_state.provider(state)
     if before is None:
         return Place(None, here, unseen)
-    move = _move(before, rolled_out, here, cluster, kubeconfig=kubeconfig, context=context)
+    move = _move(before, rolled_out, here, cluster, connect=connect, kubeconfig=kubeconfig)
     return Place(move, here or rolled_out, unseen)
 
 
@@ -101,18 +95,16 @@ def expected(rolled_out: Identity | None, credentials: Credentials, command: str
     return Place(None, here)
 
 
-def refusals(
-    place: Place, stack: str, kubeconfig: str | None, context: str | None, command: str
-) -> list[str]:
+def refusals(place: Place, connect: connection.Connect, command: str) -> list[str]:
     """Why the command would change another cluster than the `place` that it has shown.
 
-    What could be seen then has to be seen now: otherwise it may be the cluster of somebody else.
+    What could be seen then has to be seen now: otherwise it may be the cluster of somebody else. So `connect`
+    has to read the stack file and the kubeconfig again.
     """
     if place.identity is None:
         return []
     try:
-        cluster = stackfile.read_as_pulumi(stack).cluster
-        credentials = connection.of_stack(cluster, kubeconfig, context)
+        credentials = connect()
         here = identity(credentials, command)
     except (ApiError, CredentialsError) as error:
         if place.unseen:
@@ -128,8 +120,8 @@ def _move(
     here: Identity | None,
     cluster: Cluster,
     *,
+    connect: connection.Connect,
     kubeconfig: str | None,
-    context: str | None,
 ) -> Move | None:
     before = replace(before, kubeconfig=connection.expanded(before.kubeconfig))
     after_kubeconfig, after_context = connection.choose(cluster, None, None)
@@ -145,8 +137,8 @@ def _move(
         )
         if old != new
     ]
-    was = _server(before.kubeconfig or kubeconfig, before.context)
-    becomes = _server(after_kubeconfig or kubeconfig, after_context or context)
+    was = _server(lambda: connection.load(before.kubeconfig or kubeconfig, before.context))
+    becomes = _server(connect)
     if was == becomes and not isinstance(was, CredentialsError) and not is_another:
         return None
     return Move(
@@ -158,9 +150,9 @@ def _move(
     )
 
 
-def _server(kubeconfig: str | None, context: str | None) -> str | CredentialsError:
+def _server(connect: connection.Connect) -> str | CredentialsError:
     try:
-        return connection.load(kubeconfig, context).server
+        return connect().server
     except CredentialsError as error:
         return error
 

@@ -13,15 +13,15 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from trainyard_api import names
+from trainyard_api.shown import listed
 from trainyard_assist import read
-from trainyard_assist.text import listed
 from trainyard_kube.client import METADATA_OF_ALL, Client, NotFoundError
 from trainyard_kube.resources import ADMISSION_POLICY_BINDINGS, JOBSETS, WORKLOADS
 from trainyard_platform.parts.queues import gate
 from trainyard_platform.stack.kueue import Integration, holds_jobsets
+from trainyard_platform.stack.settings import StackSettings
 from trainyard_platform.stack.tenants import TRAINJOBS
 
-from ..files import stackfile
 from . import connection
 from .lists import everything
 
@@ -40,20 +40,17 @@ def close(options: Sequence[str] = ()) -> str:
     )
 
 
-def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[str]:
+def refusals(settings: StackSettings, connect: connection.Connect) -> list[str]:
     """The refusal if jobs are in queues that would no longer hold them.
 
     Raises:
-        PlatformError: The stack file is invalid.
         ApiError, CredentialsError: The cluster cannot be queried.
     """
-    settings = stackfile.read_as_pulumi(stack)
-    credentials = connection.of_stack(settings.cluster, kubeconfig, context)
     if not settings.kueue.enabled:
-        return connection.ask(credentials, "preview", refused_without_kueue)
+        return connection.ask(connect(), "preview", refused_without_kueue)
     integrations, installs = settings.integrations, settings.kueue.installs
     return connection.ask(
-        credentials, "preview", lambda client: refused(client, integrations, installs=installs)
+        connect(), "preview", lambda client: refused(client, integrations, installs=installs)
     )
 
 

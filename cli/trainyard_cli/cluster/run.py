@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from trainyard_api import names, runtime_ref, similar
+from trainyard_api import names, runtime_ref, shown, similar
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
@@ -29,7 +29,6 @@ from trainyard_assist.run.runtime import Runtime
 from trainyard_assist.run.settings import Settings
 from trainyard_assist.run.trainjob import GPU, base_name, comparable, gpu_of, names_gpu, trainjob
 from trainyard_assist.workspace import Objects, Packed, carrier, with_workspace, without_workspace
-from trainyard_delivery import shown
 from trainyard_delivery.drift import paths
 from trainyard_delivery.drift.differences import ABSENT, differences
 from trainyard_kube.client import (

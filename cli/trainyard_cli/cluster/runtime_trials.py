@@ -15,6 +15,7 @@ from trainyard_api.json_types import Json
 from trainyard_kube.client import ApiError, Client, NotFoundError
 from trainyard_kube.resources import CLUSTER_TRAINING_RUNTIMES
 from trainyard_platform.catalog import stack_runtimes
+from trainyard_platform.stack.settings import StackSettings
 
 from ..files import stackfile
 from . import connection
@@ -23,21 +24,19 @@ _DENIED: Final = ("denied the request: ", "denied request: ")
 """The API server's prefix of messages of a webhook and of an admission policy."""
 
 
-def refusals(stack: str, kubeconfig: str | None, context: str | None) -> list[str]:
+def refusals(settings: StackSettings, connect: connection.Connect) -> list[str]:
     """A sentence for each runtime of the stack that the cluster would refuse.
 
     Empty on a cluster that does not know runtimes yet: nothing judges them there.
 
     Raises:
-        PlatformError: The stack file or a runtime is invalid.
+        PlatformError: A runtime is invalid.
         ApiError, CredentialsError: The cluster cannot be queried, for example with only read rights.
     """
-    settings = stackfile.read_as_pulumi(stack)
     site, registry = places.site(), stackfile.artifacts(settings).registry
     runtimes = stack_runtimes.load(site.runtimes, settings, registry, beneath=site.beneath)
     manifests = [runtime.manifest for runtime in runtimes]
-    credentials = connection.of_stack(settings.cluster, kubeconfig, context)
-    return connection.ask(credentials, "preview", lambda client: refused(client, manifests))
+    return connection.ask(connect(), "preview", lambda client: refused(client, manifests))
 
 
 async def refused(client: Client, manifests: Sequence[Json]) -> list[str]:

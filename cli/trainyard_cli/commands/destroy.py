@@ -60,8 +60,8 @@ def run(
     """
     lasting = Lasting(out or sys.stdout), Lasting(err or sys.stderr)
     out, err = (stream.text for stream in lasting)
-    credentials = target(stack, kubeconfig, context)
     settings = stackfile.read_as_pulumi(stack)
+    credentials = target(stack, settings.cluster, kubeconfig, context)
     state = rendering.rolled_out(stack)
     kubeconfig_of_file, context_of_file = connection.choose(settings.cluster, None, None)
     rolled_out = pulumi_state.provider(state)
@@ -101,8 +101,12 @@ def run(
         again = shlex.join(["trainyard", "destroy", "--stack", stack, *place, *only, "--yes"])
         print(f"Nothing has been deleted. To do it without confirmation: {again}", file=err)
         return REFUSED
+
+    def connect_again() -> Credentials:
+        return target(stack, stackfile.read_as_pulumi(stack).cluster, kubeconfig, context)
+
     if wrong := [
-        *moves.refusals(its_place, stack, kubeconfig, context, "destroy"),
+        *moves.refusals(its_place, connect_again, "destroy"),
         *basis.refusals(basis.of_state(state), basis.of_state(rendering.rolled_out(stack)), stack),
     ]:
         raise UserError("\n".join(map(clean, wrong)))
@@ -110,7 +114,7 @@ def run(
         teller.begin(f"Destroying {stack} in {clean(credentials.server)}")
         command = ["destroy", "--yes", "--skip-preview", *only]
         listener = Echo(out, err) if verbose else teller
-        code = pulumi(command, stack, listener, its | {**few_checkpoints(stack)})
+        code = pulumi(command, stack, listener, its | {**few_checkpoints(settings)})
     if code == FINE:
         print(*map(clean, removal.afterwards(stack, steps, credentials.options)), sep="\n", file=out)
     return code

@@ -17,10 +17,11 @@ from typing import Annotated, Any, Final, TextIO
 
 import typer
 
+from trainyard_api import shown
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
-from trainyard_delivery import pulumi_state, shown
+from trainyard_delivery import pulumi_state
 from trainyard_delivery.drift import expected, writers
 from trainyard_delivery.drift.comparison import Row
 from trainyard_delivery.drift.differences import ABSENT
@@ -33,7 +34,7 @@ from trainyard_platform.stack.drift import Drift
 from ..cluster import connection, drift_unmanaged, moves
 from ..cluster.drift_judge import judge, put_right
 from ..cluster.drift_unmanaged import Beside
-from ..files import rendering, stackfile, whole
+from ..files import basis, rendering, stackfile, whole
 from ..options import Context, Keep, Kubeconfig, Printed, StackOfCluster
 from ..output import Output, write_json
 from .questions import query
@@ -85,7 +86,7 @@ def run(
             out.write(as_text(document(stack, verdicts, beside)))
             out.flush()
         number = sum(verdict.state is State.DIFFERENT for verdict in verdicts)
-        if number and state is not None and _resources(state()) != _resources(exported):
+        if number and state is not None and basis.resources(state()) != basis.resources(exported):
             raise UserError(
                 f"Nothing has been repaired: Pulumi's state of {stack} has changed since this roll-out, by "
                 "one of somebody else, whose changes would be undone. To see what differs then: trainyard "
@@ -134,11 +135,6 @@ def _rolled_out(stack: str, err: TextIO) -> Identity | None:
     except PlatformError as error:
         print(clean(f"{moves.UNSEEN}: {error}"), file=err)
         return None
-
-
-def _resources(state: Json) -> Any:
-    """Those of Pulumi's state; the rest also says when it was written."""
-    return state["deployment"].get("resources")
 
 
 def document(stack: str, verdicts: Sequence[Verdict], beside: Beside) -> dict[str, Any]:
@@ -279,9 +275,9 @@ def _name(ref: Json) -> str:
 
 def _change(field: Json) -> str:
     if "there" not in field:
-        return f"- {field['path']}: {_short(field['git'])}"
+        return f"- {field['path']}: {shown.cut(_text(field['git']), _LONGEST)}"
     if "git" not in field:
-        return f"+ {field['path']}: {_short(field['there'])}"
+        return f"+ {field['path']}: {shown.cut(_text(field['there']), _LONGEST)}"
     git, there = shown.apart(_text(field["git"]), _text(field["there"]), _LONGEST)
     return f"~ {field['path']}: {git} in git, {there} in the cluster"
 
@@ -295,11 +291,6 @@ def _by(writer: Mapping[str, str] | None) -> str:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _short(value: object) -> str:
-    text = _text(value)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
 def _named(keep: Sequence[str], manifests: Sequence[Json]) -> frozenset[str]:

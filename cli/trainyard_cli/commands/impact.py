@@ -17,10 +17,10 @@ from typing import Any, Final, NamedTuple, TextIO
 
 import typer
 
-from trainyard_api import places
+from trainyard_api import places, shown
 from trainyard_api.places import Site
 from trainyard_api.printable import clean
-from trainyard_delivery import consequences, shown, stack_names
+from trainyard_delivery import consequences, stack_names
 from trainyard_delivery import impact as core
 from trainyard_kube.credentials import Credentials
 from trainyard_platform.catalog import stack_runtimes
@@ -123,7 +123,7 @@ def asked(stack: str, then: Earlier) -> tuple[Asked, Asked]:
             f"be compared with: see the preview of {stack}"
         ) from error
     if before.settings is None and after.settings is None:
-        raise GitError(f"stacks/Pulumi.{stack}.yaml: there is no such stack, nor was there one")
+        raise GitError(f"stacks/{places.stack_file(stack)}: there is no such stack, nor was there one")
     return before, after
 
 
@@ -226,7 +226,7 @@ def text_of(value: object) -> str:
 
 def _asked(site: Site, stack: str, beneath: Path | None) -> Asked:
     """The stack's objects in a site, on top of this catalog; none if the site has no file for it."""
-    if not (site.stacks / f"Pulumi.{stack}.yaml").exists():
+    if not (site.stacks / places.stack_file(stack)).exists():
         return Asked()
     settings = stackfile.read(stack, site.stacks)
     registry = stackfile.artifacts(settings).registry

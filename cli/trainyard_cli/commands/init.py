@@ -48,9 +48,10 @@ def run(
     installed = distribution("trainyard")
     held = new_site.files(pin.written(installed.version, installed.read_text("direct_url.json")))
     if fork is None:
-        own = _stack(stack or "", source or "")
+        stack = stack or ""
+        own = _stack(stack, source or "")
         remarks = [
-            f"Change stacks/Pulumi.{stack}.yaml to fit your cluster. Then, in {folder}: git init, "
+            f"Change stacks/{places.stack_file(stack)} to fit your cluster. Then, in {folder}: git init, "
             f"make verify, and make preview STACK={stack}"
         ]
     else:

@@ -20,6 +20,7 @@ import typer
 
 from trainyard_api.errors import UserError
 from trainyard_api.printable import clean
+from trainyard_api.shown import capped
 from trainyard_assist.jobs import Key, Row
 from trainyard_assist.text import duration
 from trainyard_kube.client import Client, RetriableError, UnauthorizedError
@@ -223,7 +224,7 @@ class _Terminal:
             lines = table(seen, with_namespace=self._namespace is None, width=size.columns)
         if len(lines) + len(remarks) >= size.lines:
             most = max(1, size.lines - 2 - len(remarks))
-            lines = [*lines[:most], f"and {len(lines) - most} more"]
+            lines = capped(lines, most)
         lines += remarks
         # A line that wraps would be two to go back over.
         shown = "".join(f"{line[: size.columns]}\n" for line in lines)

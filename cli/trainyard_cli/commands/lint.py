@@ -289,7 +289,7 @@ def _of_stack(name: str, chosen: Sequence[Path], since: str | None, gate: _Gate)
 
 
 def _stack_file(site: Site, name: str) -> Path:
-    return near(site.stacks / f"Pulumi.{name}.yaml")
+    return near(site.stacks / places.stack_file(name))
 
 
 def _fixed(

@@ -50,7 +50,7 @@ def run(stack: str, target: Path, *, out: TextIO | None = None) -> int:
 def _file(stack: str) -> Path:
     """The stack's file in the site, or on a sandbox that has the stack, the copy that fits the sandbox."""
     file = stackfile.file_of(stack)
-    own = places.site().stacks / f"Pulumi.{stack}.yaml"
+    own = places.site().stacks / places.stack_file(stack)
     return file if file.name == own.name else own
 
 

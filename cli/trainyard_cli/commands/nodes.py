@@ -15,9 +15,10 @@ import typer
 
 from trainyard_api.errors import UserError
 from trainyard_api.printable import clean
+from trainyard_api.shown import listed
 from trainyard_assist.nodes import Amount, Pool, Sick
 from trainyard_assist.quota.lines import amount
-from trainyard_assist.text import duration, listed
+from trainyard_assist.text import duration
 from trainyard_kube.client import Client
 
 from ..cluster import connection, queues

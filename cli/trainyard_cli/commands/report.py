@@ -79,7 +79,7 @@ def run(
     today = today or date.today()
     site = site or places.site()
     changed = changes_of_site(since)
-    names_of = [name for name in stack_names.stacks(site.stacks) if name != stack_names.SANDBOX]
+    names_of = stack_names.delivered(site.stacks)
     findings, _ = verify.look(since=since, site=site, today=today)
     touched = stack_names.touched(names_of, changed, stackfile.vendored_of(names_of, site.stacks))
     with impact.earlier(since) as then:
@@ -264,9 +264,7 @@ def _gone(changed: Sequence[str], folder: Path) -> list[str]:
     """Stacks whose files a change removes; of the sandbox's nothing was rolled out."""
     kept = {*stack_names.stacks(folder), stack_names.SANDBOX}
     files = [Path(path).name for path in changed if Path(path).parent == Path(folder.name)]
-    changed_stacks = {
-        name[len("Pulumi.") : -len(".yaml")] for name in files if fnmatch(name, "Pulumi.*.yaml")
-    }
+    changed_stacks = {places.stack_of(name) for name in files if fnmatch(name, places.stack_file("*"))}
     return sorted(changed_stacks - kept)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from trainyard_api import places
 from trainyard_delivery.impact import Field, Ref
 from trainyard_delivery.rollout.outcome import Outcome
 from trainyard_policies.lint.report import Report
@@ -52,6 +53,11 @@ class Stack:
     """Why the TrainJobs that it reaches are unknown; empty if they are known."""
     preview: Preview | None = None
     """None if there was no preview."""
+
+    @property
+    def file(self) -> str:
+        """The path of its file from the site."""
+        return f"stacks/{places.stack_file(self.name)}"
 
     @property
     def passes(self) -> bool:

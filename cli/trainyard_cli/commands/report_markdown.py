@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from trainyard_api import shown
 from trainyard_api.printable import clean
-from trainyard_delivery import shown
 from trainyard_delivery.impact import Field
 from trainyard_policies.lint import formats
 from trainyard_policies.lint.report import Report
@@ -149,13 +149,13 @@ def _table(rows: Sequence[Row], change: Change, most: int) -> list[str]:
         for row in rows
     ]
     lines += [
-        f"| {_code(f'stacks/Pulumi.{stack.name}.yaml', _CELL, cell=True)} | {_differs(stack.settings)} "
+        f"| {_code(stack.file, _CELL, cell=True)} | {_differs(stack.settings)} "
         f"| {_on([stack.name], change.stacks)} | |"
         for stack in change.stacks
         if stack.settings
     ]
     lines += [
-        f"| {_code(f'stacks/Pulumi.{stack.name}.yaml', _CELL, cell=True)} | a new stack | | |"
+        f"| {_code(stack.file, _CELL, cell=True)} | a new stack | | |"
         for stack in change.stacks
         if stack.is_new
     ]
@@ -292,7 +292,7 @@ def _folded(change: Change, rows: Sequence[Row]) -> Iterator[str]:
         details += impact.details({**row.change, "trainJobs": row.jobs})
     for stack in change.stacks:
         if stack.settings:
-            details.append(f"stacks/Pulumi.{stack.name}.yaml: changed")
+            details.append(f"{stack.file}: changed")
             details += [_detail(field) for field in stack.settings]
         not_read = stack.preview.not_read if stack.preview else ""
         whys = (stack.not_compared, stack.not_seen if change.has_results else "", not_read)
@@ -336,8 +336,7 @@ def _on(names: Sequence[str], stacks: Sequence[Stack]) -> str:
 
 
 def _names(names: Sequence[str], most: int = 3) -> str:
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+    return shown.listed(names, most)
 
 
 def _many(number: int, noun: str) -> str:

@@ -15,13 +15,14 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, TextIO
 
 from trainyard_api import places
 from trainyard_api.errors import UserError
+from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 from trainyard_delivery import foreign, impact, pulumi_state, replacements
 from trainyard_delivery.rollout import words
@@ -29,7 +30,7 @@ from trainyard_delivery.rollout.events import Op, Step, Violation
 from trainyard_delivery.rollout.outcome import Outcome
 from trainyard_kube.client import ApiError, Client
 from trainyard_kube.credentials import Credentials, CredentialsError
-from trainyard_platform.errors import PlatformError
+from trainyard_platform.stack.settings import StackSettings
 
 from ..cluster import (
     connection,
@@ -136,11 +137,6 @@ class _Options:
     context: str | None
 
     @property
-    def way(self) -> tuple[str, str | None, str | None]:
-        """The stack, and the options that lead to its cluster."""
-        return self.stack, self.kubeconfig, self.context
-
-    @property
     def judged(self) -> Sequence[str]:
         """Pulumi's options for who judges the changes."""
         if self.expect_no_changes:
@@ -148,10 +144,23 @@ class _Options:
         # Policies check what git says; what the cluster already has passed them before.
         return ["--policy-pack", os.path.relpath(places.site().policies)]
 
-    def credentials(self) -> Credentials:
-        """How to reach the stack's cluster. Raises as `connection.of_stack`."""
-        cluster = stackfile.read_as_pulumi(self.stack).cluster
-        return connection.of_stack(cluster, self.kubeconfig, self.context)
+    def connect(self, settings: StackSettings) -> Credentials:
+        """How to reach the stack's cluster. Raises as `target`."""
+        return target(self.stack, settings.cluster, self.kubeconfig, self.context)
+
+    def connect_again(self) -> Credentials:
+        """The same, after it has read the stack file again."""
+        return self.connect(stackfile.read_as_pulumi(self.stack))
+
+
+@dataclass(slots=True)
+class _Known:
+    """What a preview goes by, read once: before the update, `_changed` looks whether it is still so."""
+
+    settings: StackSettings
+    connect: connection.Connect
+    state: Json | None = None
+    """Pulumi's, which is read unless the rules refuse the stack; None if nobody can read it."""
 
 
 def _run(options: _Options, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
@@ -159,16 +168,19 @@ def _run(options: _Options, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
 
     Returns the exit code, and the result of the preview.
     """
-    stack, to = options.stack, _to(options)
+    stack = options.stack
     # Before anything that judges the files.
-    before = basis.read(stack) if options.change else None
-    place, refused = _refused(options, err.text)
+    files = basis.files(stack) if options.change else None
+    settings = stackfile.read_as_pulumi(stack)
+    known = _Known(settings, cache(partial(options.connect, settings)))
+    to = _to(known)
+    place, refused = _refused(options, known, err.text)
     if refused:
         print(*refused, sep="\n", file=err.text)
         return REFUSED, Outcome(refusals=tuple(refused))
     refusals: Sequence[str] = ()
     with Progress(err.text) as progress:
-        teller = Teller(stack, out.text, progress, partial(_plan, options))
+        teller = Teller(stack, out.text, progress, partial(_plan, known))
         echo = Echo(out.text, err.text) if options.verbose else None
         its = {**place.variables, **({"KUBECONFIG": options.kubeconfig} if options.kubeconfig else {})}
         code = 0
@@ -178,7 +190,8 @@ def _run(options: _Options, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
             follow = ["up", "--target", move.provider, "--yes", "--skip-preview", *options.judged]
             code = pulumi(follow, stack, echo or teller, its)
             teller.end_move(succeeded=code == 0)
-            before = before and before._replace(resources=basis.resources_of(stack))
+            known.state = rendering.readable(stack)
+        before = None if files is None else basis.Basis(files, basis.resources(known.state))
         if code == 0:
             teller.begin(f"Reading the cluster and what {stack} asks for")
         preview = ["preview", "--refresh", *options.judged]
@@ -187,8 +200,8 @@ def _run(options: _Options, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
         elif code == 0:
             code = pulumi(preview, stack, teller, its)
         if code == 0:
-            stuck = _stuck(teller.steps, options, err.text)
-            recreated = _recreated(teller.steps, stack, options.allowed)
+            stuck = _stuck(teller.steps, known, options, err.text)
+            recreated = replacements.not_allowed(_with_left(teller.steps, known), options.allowed)
             code, refusals = _conflicts(recreated, stuck, err.text, change=options.change)
         if code == 0 and before is not None:
             raise_if_lost(out, err)
@@ -197,25 +210,28 @@ def _run(options: _Options, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
             teller.begin(f"Rolling out {stack}{to}")
             refresh = ["--refresh"] if teller.changing else []
             update = ["up", *refresh, "--yes", "--skip-preview", *options.judged]
-            its |= few_checkpoints(stack)
+            its |= few_checkpoints(settings)
             # The state of the first try is its own.
-            files = before._replace(resources=None)
-            changed = partial(_changed, files, place, options, err.text)
+            only_files = before._replace(resources=None)
+            changed = partial(_changed, only_files, place, options, err.text)
             code = _update(update, stack, teller, its, echo, changed=changed)
     return code, _outcome(teller, code, refusals)
 
 
-def _refused(options: _Options, err: TextIO) -> tuple[moves.Place, list[str]]:
+def _refused(options: _Options, known: _Known, err: TextIO) -> tuple[moves.Place, list[str]]:
     """Where the stack is rolled out to, and why Pulumi is not run."""
     # In a second, and without the cluster: the policy pack says it after minutes.
-    refused = [] if options.expect_no_changes else verify.refusals(options.stack)
-    place = moves.Place() if refused else moves.found(*options.way)
+    refused = [] if options.expect_no_changes else verify.refusals(options.stack, known.settings)
+    place = moves.Place()
+    if not refused:
+        known.state = rendering.readable(options.stack)
+        place = moves.found(known.state, known.settings.cluster, known.connect, options.kubeconfig)
     if place.move is not None and not (options.change and place.move.allowed(options.allowed)):
         refused = [str(place.move)]
     elif not refused:
         # An `up` may have to restore the webhook that judges runtimes.
         judges = not (options.change or options.expect_no_changes)
-        refused = _refusals(options, err, place.unseen, runtimes=judges)
+        refused = _refusals(known, err, place.unseen, runtimes=judges)
     return place, [clean(sentence) for sentence in refused]
 
 
@@ -238,8 +254,10 @@ def _echoed(
 
 def _changed(before: basis.Basis, place: moves.Place, options: _Options, err: TextIO) -> int:
     """Print what has changed since the preview, the cluster included; returns the exit code."""
-    changes = [*basis.refusals(before, basis.read(options.stack), options.stack)]
-    changes = changes or moves.refusals(place, *options.way, "up")
+    stack = options.stack
+    state = None if before.resources is None else rendering.readable(stack)
+    now = basis.Basis(basis.files(stack), basis.resources(state))
+    changes = [*basis.refusals(before, now, stack)] or moves.refusals(place, options.connect_again, "up")
     refused = list(map(clean, changes))
     err.writelines(f"{sentence}\n" for sentence in refused)
     return REFUSED if refused else 0
@@ -277,12 +295,6 @@ def _write(file: Path | None, stack: str, outcome: Outcome) -> None:
         outcomes.write(file, stack, outcome)
 
 
-def _recreated(steps: Sequence[Step], stack: str, allowed: Collection[str]) -> Sequence[str]:
-    """Names of what must not be recreated; Pulumi's state is only read if that depends on it."""
-    recreated = replacements.not_allowed(steps, allowed)
-    return recreated and replacements.not_allowed(_with_left(steps, stack), allowed)
-
-
 def _conflicts(
     recreated: Sequence[str], stuck: Sequence[str], err: TextIO, *, change: bool
 ) -> tuple[int, Sequence[str]]:
@@ -302,20 +314,20 @@ def _outcome(teller: Teller, code: int, refusals: Sequence[str]) -> Outcome:
     return outcome
 
 
-def _to(options: _Options) -> str:
+def _to(known: _Known) -> str:
     try:
-        return f" to {clean(target(*options.way).server)}"
+        return f" to {clean(known.connect().server)}"
     except CredentialsError:
         return ""
 
 
-def _refusals(options: _Options, err: TextIO, unseen: str, *, runtimes: bool) -> list[str]:
+def _refusals(known: _Known, err: TextIO, unseen: str, *, runtimes: bool) -> list[str]:
     """Why Pulumi is not run, as the cluster is; what cannot be seen goes to `err`.
 
     `unseen`: why it cannot be seen which cluster it is.
 
     Raises:
-        PlatformError: The stack file is invalid.
+        PlatformError: A runtime is invalid.
     """
     looks = [
         ("who owns the tenants' namespaces", foreign_namespaces.refusals),
@@ -328,15 +340,15 @@ def _refusals(options: _Options, err: TextIO, unseen: str, *, runtimes: bool) ->
         print(clean(f"{moves.UNSEEN}: {unseen}"), file=err)
     for question, refusals in looks:
         try:
-            refused += refusals(*options.way)
+            refused += refusals(known.settings, known.connect)
         except (CredentialsError, ApiError) as error:
             print(clean(f"Could not see {question}: {error}"), file=err)
     return refused
 
 
-def _plan(options: _Options, steps: Sequence[Step], violations: Sequence[Violation]) -> Plan:
-    steps, unlisted = _taken_over(_with_left(steps, options.stack), options)
-    effects, unseen = _effects(steps, options)
+def _plan(known: _Known, steps: Sequence[Step], violations: Sequence[Violation]) -> Plan:
+    steps, unlisted = _taken_over(_with_left(steps, known), known)
+    effects, unseen = _effects(steps, known)
     lines = [
         *words.details(steps, effects),
         *words.violations(violations, steps),
@@ -345,28 +357,24 @@ def _plan(options: _Options, steps: Sequence[Step], violations: Sequence[Violati
     return Plan(lines, words.summary(steps))
 
 
-def _with_left(steps: Sequence[Step], stack: str) -> Sequence[Step]:
+def _with_left(steps: Sequence[Step], known: _Known) -> Sequence[Step]:
     """The steps, with what stays in the cluster reported as such."""
-    if any(step.op is Op.DELETE for step in steps):
-        return list(words.left(steps, _deleted_with(stack)))
-    return steps
+    return list(words.left(steps, pulumi_state.deleted_with(known.state) if known.state else {}))
 
 
-def _taken_over(steps: Sequence[Step], options: _Options) -> tuple[Sequence[Step], Mapping[str, str]]:
+def _taken_over(steps: Sequence[Step], known: _Known) -> tuple[Sequence[Step], Mapping[str, str]]:
     """The steps with what is taken over; and what could not be seen, with the reason."""
     candidates = words.may_exist(steps) | words.controllers(steps)
     if not candidates:
         return steps, {}
     try:
-        there = connection.ask(
-            options.credentials(), "preview", lambda client: existing.look(client, candidates)
-        )
-    except (CredentialsError, PlatformError) as error:
+        there = connection.ask(known.connect(), "preview", lambda client: existing.look(client, candidates))
+    except CredentialsError as error:
         return steps, {"which objects exist already": str(error)}
     return list(words.taken_over(steps, there.refs)), there.unseen
 
 
-def _stuck(steps: Sequence[Step], options: _Options, err: TextIO) -> list[str]:
+def _stuck(steps: Sequence[Step], known: _Known, options: _Options, err: TextIO) -> list[str]:
     """Why objects of the cluster cannot be taken over; those of others are, if they are allowed.
 
     An `up` is also refused where nobody can see whose controllers it would overwrite. A preview only says so.
@@ -384,8 +392,8 @@ def _stuck(steps: Sequence[Step], options: _Options, err: TextIO) -> list[str]:
         ]
 
     try:
-        refused = connection.ask(options.credentials(), "preview", refusals)
-    except (CredentialsError, ApiError, PlatformError) as error:
+        refused = connection.ask(known.connect(), "preview", refusals)
+    except (CredentialsError, ApiError) as error:
         if options.change and controllers:
             refused = [foreign.unseen(controllers, str(error))]
         else:
@@ -395,24 +403,16 @@ def _stuck(steps: Sequence[Step], options: _Options, err: TextIO) -> list[str]:
 
 
 def _effects(
-    steps: Sequence[Step], options: _Options
+    steps: Sequence[Step], known: _Known
 ) -> tuple[Mapping[str, Sequence[impact.Touched]], Mapping[str, str]]:
     changes = {step.urn: change for step in steps if (change := words.change(step)) is not None}
     if not any(change.ref.kind in _TOUCHING for change in changes.values()):
         return {}, {}
 
     try:
-        workloads = connection.ask(options.credentials(), "preview", lambda client: look(client, pools=False))
-    except (CredentialsError, ApiError, PlatformError) as error:
+        workloads = connection.ask(known.connect(), "preview", lambda client: look(client, pools=False))
+    except (CredentialsError, ApiError) as error:
         return {}, {"the TrainJobs": str(error)}
     after = words.after(steps)
     effects = {urn: impact.touched(change, workloads.jobs, after) for urn, change in changes.items()}
     return effects, workloads.unseen
-
-
-def _deleted_with(stack: str) -> Mapping[str, str]:
-    """By URN, the resource whose deletion deletes it, such as a namespace; empty if Pulumi does not say."""
-    try:
-        return pulumi_state.deleted_with(rendering.rolled_out(stack))
-    except PlatformError:
-        return {}

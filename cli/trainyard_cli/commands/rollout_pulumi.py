@@ -22,9 +22,9 @@ from trainyard_delivery.rollout.events import Op, Severity, Step, Violation
 from trainyard_delivery.rollout.outcome import Outcome
 from trainyard_kube.credentials import Credentials
 from trainyard_platform.errors import PlatformError
+from trainyard_platform.stack.settings import Cluster, StackSettings
 
 from ..cluster import connection
-from ..files import stackfile
 from .rollout_progress import Progress
 
 _TOLD_BY_THE_PROGRAM: Final = "pulumi:pulumi:Stack"
@@ -38,14 +38,13 @@ _SAME_CTRL_C: Final = 1.0
 """Seconds within which a second SIGINT is the same Ctrl-C, which a wrapper of this command has passed on."""
 
 
-def target(stack: str, kubeconfig: str | None, context: str | None) -> Credentials:
-    """How to reach the stack's cluster.
+def target(stack: str, cluster: Cluster, kubeconfig: str | None, context: str | None) -> Credentials:
+    """How to reach the cluster of the stack's file.
 
     Raises:
         PlatformError: The options name another cluster than the one that Pulumi goes by.
         CredentialsError: Only Pulumi can tell, or nobody.
     """
-    cluster = stackfile.read_as_pulumi(stack).cluster
     connection.choose(cluster, kubeconfig, context)
     if context and cluster.context is None:
         raise PlatformError(
@@ -105,13 +104,12 @@ def killed(number: signal.Signals, stack: str, *, changes: bool) -> str:
     )
 
 
-def few_checkpoints(stack: str) -> Mapping[str, str]:
+def few_checkpoints(settings: StackSettings) -> Mapping[str, str]:
     """Write the state once, at the end, unless a kill could lose a node group that costs money.
 
     An object of the cluster that a killed `up` has made is taken over by the next.
     """
-    pools = stackfile.read_as_pulumi(stack).node_pools.values()
-    in_a_cloud = any(pool.provider in NODE_GROUPS for pool in pools)
+    in_a_cloud = any(pool.provider in NODE_GROUPS for pool in settings.node_pools.values())
     variable = "PULUMI_SKIP_CHECKPOINTS"
     return {} if in_a_cloud else {variable: os.environ.get(variable, "true")}
 

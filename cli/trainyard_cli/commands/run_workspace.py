@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from trainyard_api.printable import clean
+from trainyard_api.shown import capped
 from trainyard_assist.workspace import Packed, WorkspaceError
 
 from ..files.copies import size
@@ -113,8 +114,7 @@ def _why_not(script: str, left: Collection[Suspect]) -> str:
 
 
 def _question(suspects: tuple[Suspect, ...]) -> str:
-    rows = [f"  {suspect}" for suspect in suspects[:MOST_REMARKS]]
-    rows += [f"  and {len(suspects) - MOST_REMARKS} more"] if len(suspects) > MOST_REMARKS else []
+    rows = (f"  {row}" for row in capped(suspects, MOST_REMARKS))
     return "\n".join(["Some files of the folder look like secrets:", *rows, "Send them too?"])
 
 
@@ -125,8 +125,7 @@ def _sentences(folder: Path, workspace: Workspace, left: list[Suspect], reason: 
     first = f"{clean(str(folder.resolve()))}: {files}{origin}"
     why = [f"{reason}; --no-workspace leaves the folder here"] if reason else []
     remarks = [*(f"{suspect}: it is left out" for suspect in left), *workspace.remarks]
-    more = len(remarks) - MOST_REMARKS
-    return [first, *why, *remarks[:MOST_REMARKS], *([f"and {more} more"] if more > 0 else [])]
+    return [first, *why, *capped(remarks, MOST_REMARKS)]
 
 
 def _costs(folder: Path, requirements: str) -> Iterator[str]:

@@ -210,9 +210,7 @@ def _refused(
     """Refusals by the rules of stacks, with their names, and errors of installation."""
     refused: dict[str, list[str]] = {}
     unfit: list[str] = []
-    for stack in stack_names.stacks(stacks_folder):
-        if stack == stack_names.SANDBOX:
-            continue
+    for stack in stack_names.delivered(stacks_folder):
         try:
             settings = stackfile.read(stack, stacks_folder)
         except PlatformError:

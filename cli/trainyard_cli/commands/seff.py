@@ -16,9 +16,9 @@ import typer
 
 from trainyard_api import names
 from trainyard_api.printable import clean
+from trainyard_api.shown import listed
 from trainyard_assist import jobs, read, seff
 from trainyard_assist.seff import Amount, Amounts, Kind, Rank
-from trainyard_assist.text import listed
 
 from ..cluster import connection
 from ..cluster.seff import Seen, look

@@ -134,7 +134,7 @@ def _parameters(site: Site) -> Iterator[Row]:
 def _values(site: Site, stack: str) -> Iterator[Row]:
     """What a stack's file sets, each at its line."""
     read = stackfile.read(stack, site.stacks)
-    path = site.stacks / f"Pulumi.{stack}.yaml"
+    path = site.stacks / places.stack_file(stack)
     written = stack_yaml.load(path.read_text(encoding="utf-8"))["config"][CONFIG_KEY]
     least = {"operator": {"image": read.operator.image}}
     defaults = settings.of(least, stack).model_dump(mode="json", by_alias=True)
@@ -167,4 +167,4 @@ def _plain(value: Any) -> Any:
 
 def _short(value: Any) -> str:
     text = "" if value is None else value if isinstance(value, str) else json.dumps(value)
-    return clean(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
+    return clean(text, _LONGEST)

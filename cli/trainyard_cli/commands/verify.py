@@ -100,9 +100,9 @@ def look(
     `PlaceError` or `PlatformError` if git or the folders could not be read.
     """
     site = site or places.site()
-    names = [name for name in stack_names.stacks(site.stacks) if name != stack_names.SANDBOX]
+    names = stack_names.delivered(site.stacks)
     paths = linted.find([near(path) for path in site.catalog])
-    everything = [*paths, *(near(site.stacks / f"Pulumi.{name}.yaml") for name in names)]
+    everything = [*paths, *(near(site.stacks / places.stack_file(name)) for name in names)]
     changed = frozenset(map(str, () if since is None else git.touched(everything, since)))
     entries, stacks = _stacks(names, site.stacks)
     before = {} if since is None else stackfile.earlier(stacks, since, site.stacks)
@@ -131,16 +131,15 @@ def look(
     return Report((), len(paths), len(names)).with_entries(entries), unsound
 
 
-def refusals(stack: str, *, site: Site | None = None, today: date | None = None) -> list[str]:
+def refusals(stack: str, settings: StackSettings) -> list[str]:
     """A sentence for each place where the rules refuse a runtime of a stack, as the policy pack would.
 
-    Reads the stack as Pulumi does. What the pack would repair is left out.
+    What the pack would repair is left out.
 
     Raises:
-        UserError: The stack file or a runtime is invalid.
+        UserError: A runtime is invalid.
     """
-    site, today = site or places.site(), today or date.today()
-    settings = stackfile.read_as_pulumi(stack)
+    site, today = places.site(), date.today()
     runtimes, pins = _installed(settings, site)
     paths = {path.stem: near(path) for path in site.catalog}
     files = {
@@ -191,7 +190,7 @@ def _stacks(names: Sequence[str], folder: Path) -> tuple[list[Entry], dict[str, 
         try:
             read[name] = stackfile.read(name, folder)
         except PlatformError as error:
-            source = near(folder / f"Pulumi.{name}.yaml")
+            source = near(folder / places.stack_file(name))
             for line in str(error).splitlines():
                 place = _PLACE.match(line)
                 at, column, message = place.groups() if place else ("1", None, line)
@@ -234,7 +233,7 @@ def _outdated(stacks: Mapping[str, StackSettings], folder: Path) -> Iterator[Ent
 
 def _advice(stack: str, folder: Path, sentence: str) -> Entry:
     """Advice on the place of a stack's file that the sentence begins with."""
-    file = folder / f"Pulumi.{stack}.yaml"
+    file = folder / places.stack_file(stack)
     entry = _entry(near(file), _line_of(file, sentence), sentence)
     return replace(entry, violation=replace(entry.violation, level=Level.ADVISORY))
 
@@ -271,7 +270,7 @@ def _rules(files: Mapping[str, Sequence[Document]], stacks: _Stacks, today: date
     entries = []
     site, folder = stacks.site, stacks.site.stacks
     for name, settings in stacks.settings.items():
-        file = near(folder / f"Pulumi.{name}.yaml")
+        file = near(folder / places.stack_file(name))
         try:
             runtimes, pins = _installed(settings, site)
         except PlatformError as error:

@@ -1,7 +1,7 @@
 """What a roll-out depends on: the site's files, and Pulumi's state.
 
 Called by `rollout`, before the preview and again before the update, which runs the program a second time, and
-by `destroy`, which goes by the state.
+by `destroy` and `drift`, which go by the state.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from trainyard_api import places, stack_yaml
-from trainyard_platform.errors import PlatformError
+from trainyard_api.shown import listed
 
-from . import rendering, stackfile
+from . import stackfile
 
 _NAMED: Final = 5
 """Files that a message names."""
@@ -32,18 +32,22 @@ class Basis(NamedTuple):
     """Those of the state; None if it cannot be read: Pulumi then reports why."""
 
 
-def read(stack: str) -> Basis:
-    """What a roll-out of the stack goes by now. Raises `PlaceError` outside of a site."""
-    resources = resources_of(stack)
+def files(stack: str) -> Mapping[Path, str]:
+    """The files that a roll-out of the stack goes by now; raises `PlaceError` outside of a site."""
     site = places.site()
     file = stackfile.file_of(stack)
     # A clone has the packages too, which a wheel has installed.
     folders = [site.runtimes, site.policies, _program(site.root), *site.root.glob("*/trainyard_*")]
     if (charts := stackfile.vendored(stack, file)) is not None:
         folders.append((site.root / charts).resolve())
-    files = {path for folder in folders for path in _sources(folder)} | {*site.catalog}
-    digests = {path: _digest(path.read_bytes()) for path in files}
-    return Basis({**digests, file: _digest(_config(file))}, resources)
+    paths = {path for folder in folders for path in _sources(folder)} | {*site.catalog}
+    digests = {path: _digest(path.read_bytes()) for path in paths}
+    return {**digests, file: _digest(_config(file))}
+
+
+def resources(state: Mapping[str, Any] | None) -> Sequence[Any] | None:
+    """Those of a state, which also says when it was written; None for one that cannot be read."""
+    return None if state is None else state["deployment"].get("resources") or []
 
 
 def refusals(before: Basis, after: Basis, stack: str) -> Iterator[str]:
@@ -55,8 +59,7 @@ def refusals(before: Basis, after: Basis, stack: str) -> Iterator[str]:
     )
     again = "Run the same command again, which makes a new preview"
     if names:
-        more = f" and {len(names) - _NAMED} more" if names[_NAMED:] else ""
-        yield f"refused: changed since the preview: {', '.join(names[:_NAMED])}{more}. {again}"
+        yield f"refused: changed since the preview: {listed(names, _NAMED)}. {again}"
     if None not in (before.resources, after.resources) and before.resources != after.resources:
         yield (
             f"refused: Pulumi's state of {stack} has changed since the preview, by a roll-out of somebody "
@@ -64,17 +67,9 @@ def refusals(before: Basis, after: Basis, stack: str) -> Iterator[str]:
         )
 
 
-def resources_of(stack: str) -> Sequence[Any] | None:
-    """Those of the stack's state; None if it cannot be read."""
-    try:
-        return of_state(rendering.rolled_out(stack)).resources
-    except PlatformError:
-        return None
-
-
 def of_state(state: Mapping[str, Any]) -> Basis:
     """What a command goes by that needs no files."""
-    return Basis({}, state["deployment"].get("resources") or [])
+    return Basis({}, resources(state))
 
 
 def _program(root: Path) -> Path:
@@ -96,7 +91,7 @@ def _config(file: Path) -> bytes:
     """The settings of a stack file, without the salt that Pulumi writes into it."""
     try:
         text = file.read_text(encoding="utf-8")
-    except OSError:
+    except (OSError, UnicodeDecodeError):
         return b""  # who reads what it says reports it
     try:
         return json.dumps(stack_yaml.load(text)["config"], default=str).encode()

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from trainyard_api import names
 from trainyard_api.documents import Position
+from trainyard_api.shown import listed
 from trainyard_delivery import impact
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.runtimes import RuntimeOverlay
@@ -193,6 +194,4 @@ def _told(place: str, members: Sequence[Entry], stack: Stack) -> Entry:
 
 
 def _named(runtimes: Sequence[str]) -> str:
-    more = len(runtimes) - NAMED
-    listed = ", ".join(runtimes[:NAMED]) + (f" and {more} more" if more > 0 else "")
-    return f"{len(runtimes)} runtime{'s' if len(runtimes) > 1 else ''} ({listed})"
+    return f"{len(runtimes)} runtime{'s' if len(runtimes) > 1 else ''} ({listed(runtimes, NAMED)})"

@@ -17,6 +17,7 @@ import yaml
 from trainyard_api import places
 from trainyard_api.errors import UserError
 from trainyard_api.places import Site
+from trainyard_api.shown import listed
 from trainyard_platform.catalog import images
 
 from . import manifests, pin
@@ -74,13 +75,14 @@ class File:
 
 def sources() -> list[str]:
     """The names of the stacks that a new one can begin as."""
-    return sorted(path.name.split(".")[1] for path in places.shipped("stacks").glob("Pulumi.*.yaml"))
+    names = (path.name for path in places.shipped("stacks").glob(places.stack_file("*")))
+    return sorted(map(places.stack_of, names))
 
 
 def stack_file(stack: str, source: str) -> Mapping[str, File]:
     """The file of a stack that begins as a shipped one, by its path; raises as `files`."""
-    text = places.shipped(f"stacks/Pulumi.{source}.yaml").read_text(encoding="utf-8")
-    return {f"stacks/Pulumi.{stack}.yaml": File(_named(text, source, stack))}
+    text = places.shipped(f"stacks/{places.stack_file(source)}").read_text(encoding="utf-8")
+    return {f"stacks/{places.stack_file(stack)}": File(_named(text, source, stack))}
 
 
 def files(requirements: str) -> Mapping[str, File]:
@@ -111,7 +113,8 @@ def of_fork(fork: Site) -> Mapping[str, File]:
         UserError: A file cannot be read, or this installation is not whole.
     """
     stacks, runtimes = places.shipped("stacks"), places.shipped("runtimes")
-    pairs = [(path, stacks / path.name, f"stacks/{path.name}") for path in fork.stacks.glob("Pulumi.*.yaml")]
+    paths = fork.stacks.glob(places.stack_file("*"))
+    pairs = [(path, stacks / path.name, f"stacks/{path.name}") for path in paths]
     for path in fork.catalog:
         name = "/".join(path.parts[-2:])
         pairs.append((path, runtimes / name, f"runtimes/{name}"))
@@ -154,9 +157,8 @@ def write(folder: Path, held: Mapping[str, File]) -> None:
         raise UserError(f"{folder}: is inside the site {outer}; make a site outside of it")
     try:
         if strangers := sorted(_strangers(folder, held)):
-            named = ", ".join(strangers[:_MOST_NAMED])
-            more = f" and {len(strangers) - _MOST_NAMED} more" if len(strangers) > _MOST_NAMED else ""
-            raise NotEmptyError(f"{folder}: is not empty ({named}{more}); name a new or an empty folder")
+            named = listed(strangers, _MOST_NAMED)
+            raise NotEmptyError(f"{folder}: is not empty ({named}); name a new or an empty folder")
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".trainyard-", dir=folder.absolute().parent) as scratch:
             for name in sorted(held, key=lambda name: (name == _LAST, name)):

@@ -38,7 +38,7 @@ def state(stack: str, file: Path, folder: Path) -> Mapping[str, Any]:
     settings = stack_yaml.load(file.read_text(encoding="utf-8"))
     ours = {key: value for key, value in settings["config"].items() if key.startswith(OURS)}
     config = {**ours, RENDER_TO: str(folder / "rendered")}
-    copy = folder / f"Pulumi.{stack}.yaml"
+    copy = folder / places.stack_file(stack)
     # Without the salt or the key of the real state, and without what they encrypt.
     copy.write_text(yaml.safe_dump({"config": config}), encoding="utf-8")
     root = places.site().root
@@ -66,6 +66,14 @@ def state(stack: str, file: Path, folder: Path) -> Mapping[str, Any]:
 def rolled_out(stack: str) -> Mapping[str, Any]:
     """Pulumi's state of a stack, where it has been rolled out; raises as `state`."""
     return _exported(stack, os.environ)
+
+
+def readable(stack: str) -> Mapping[str, Any] | None:
+    """The same; None if it cannot be read: Pulumi then reports why."""
+    try:
+        return rolled_out(stack)
+    except PlatformError:
+        return None
 
 
 def _exported(stack: str, environment: Mapping[str, str]) -> Mapping[str, Any]:

@@ -39,7 +39,7 @@ RENDER_TO: Final = f"{OURS}renderTo"
 
 def read(name: str, folder: Path) -> StackSettings:
     """The content of `Pulumi.<name>.yaml`; raises `PlatformError`, with `file:line: ...` for each mistake."""
-    return _read(name, folder / f"Pulumi.{name}.yaml")
+    return _read(name, folder / places.stack_file(name))
 
 
 def read_as_pulumi(name: str) -> StackSettings:
@@ -54,7 +54,7 @@ def cluster_of(name: str | None) -> Cluster:
 
 def file_of(name: str) -> Path:
     """The file from which Pulumi reads the stack."""
-    return Path(os.environ.get(_FILE_VARIABLE) or places.site().stacks / f"Pulumi.{name}.yaml")
+    return Path(os.environ.get(_FILE_VARIABLE) or places.site().stacks / places.stack_file(name))
 
 
 def earlier(names: Iterable[str], since: str, folder: Path) -> dict[str, StackSettings]:
@@ -102,7 +102,7 @@ def vendored(name: str, file: Path) -> Path | None:
 
 def vendored_of(names: Iterable[str], folder: Path) -> dict[str, Path]:
     """By stack, what `vendored` says of its file in a folder, without the stacks that have no such folder."""
-    folders = {name: vendored(name, folder / f"Pulumi.{name}.yaml") for name in names}
+    folders = {name: vendored(name, folder / places.stack_file(name)) for name in names}
     return {name: path for name, path in folders.items() if path is not None}
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from trainyard_api import names
 from trainyard_api.json_types import Json, JsonValue
 
 from .differences import ABSENT, Absent, Difference, differences
@@ -14,17 +15,6 @@ from .ownership import Writer, writer
 from .paths import Path, text
 from .writers import Right, with_others
 
-_OF_THE_SERVER: Final = (
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "deletionTimestamp",
-    "generation",
-    "managedFields",
-    "resourceVersion",
-    "selfLink",
-    "uid",
-)
-"""Fields of `metadata` that git never sets."""
 NOT_SHOWN: Final = "(not shown)"
 _SECRET: Final = ("data", "stringData")
 _ANNOTATIONS: Final = ("metadata", "annotations")
@@ -111,5 +101,5 @@ def _rows(live: Json, changes: Iterable[Difference]) -> tuple[Row, ...]:
 
 
 def _content(manifest: Json) -> dict[str, JsonValue]:
-    metadata = {key: value for key, value in manifest["metadata"].items() if key not in _OF_THE_SERVER}
+    metadata = {key: value for key, value in manifest["metadata"].items() if key not in names.SERVER_METADATA}
     return {**{key: value for key, value in manifest.items() if key != "status"}, "metadata": metadata}

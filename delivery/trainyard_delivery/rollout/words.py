@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from trainyard_api import names, shown
 from trainyard_api.json_types import Json, JsonValue
 from trainyard_api.pools import Provider
 from trainyard_platform.objects.annotations import KEPT
 
-from .. import consequences, impact, shown
+from .. import consequences, impact
 from ..drift import comparison, paths
 from ..drift.differences import Absent, Difference, differences
 from ..drift.verdicts import Ref, recreates_pods
@@ -63,8 +64,6 @@ _RECREATING: Final = {
 """Inputs of a node group with which it stays, but its cloud recreates the nodes."""
 _CHANGED_IN_PLACE: Final = ("labels", "taints")
 """Parts of GKE's nodeConfig that nodes get while they run."""
-_UNANSWERED: Final = "failed calling webhook"
-"""The API server's words for a webhook that does not answer. One that refuses has others."""
 _FAILED: Final = "update failed"
 """Pulumi's words for an update with errors."""
 
@@ -314,4 +313,4 @@ def touched(jobs: Iterable[impact.Touched]) -> Iterator[str]:
 def is_unanswered(errors: Iterable[str]) -> bool:
     """Whether these errors of an update only report webhooks that did not answer."""
     causes = [error for error in errors if not error.endswith(_FAILED)]
-    return bool(causes) and all(_UNANSWERED in cause for cause in causes)
+    return bool(causes) and all(names.UNANSWERED in cause for cause in causes)

@@ -201,7 +201,10 @@ class KopfThread:
         await asyncio.sleep(END_TIMEOUT)
         logger.warning("Kopf does not stop; its thread is abandoned")
         self._in_main(ended.set)
-        asyncio.get_running_loop().stop()
+        loop = asyncio.get_running_loop()
+        # The runner cancels the tasks that are left, and waits for them, too, however long they take.
+        loop.call_later(END_TIMEOUT, loop.stop)
+        loop.stop()
 
     async def _login(self) -> kopf.AiohttpSession:
         session = self._credentials.session(limit=0, observer=self._observer)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
@@ -18,6 +19,8 @@ from typing import Any
 from trainyard_kube.client import Client
 
 from .lease import Elector, Timing
+
+logger = logging.getLogger(__name__)
 
 Callback = Callable[[], Coroutine[Any, Any, None]]
 
@@ -66,7 +69,10 @@ class Election:
         except asyncio.CancelledError:
             with contextlib.suppress(RuntimeError):  # it has ended by itself
                 loop.call_soon_threadsafe(stop.set)
-            await ended
+            try:
+                await ended
+            except Exception:  # raised instead, it would have the task restarted that is to end
+                logger.exception("the election did not end in order")
             raise
 
     def _thread(
@@ -78,6 +84,8 @@ class Election:
                 runner.run(self._take_part(stop))
         except Exception as error:  # the task that waits for it raises it, and is restarted
             failure = error
+        except BaseException as error:  # such as a cancellation that does not come from here
+            failure = RuntimeError(f"the election has ended: {error!r}")
         with contextlib.suppress(RuntimeError):  # the process is ending and its loop is closed
             ended.get_loop().call_soon_threadsafe(_end, ended, failure)
 

@@ -267,6 +267,8 @@ class Collector:
         used = self._cache.revisions_used
         for name in [name for name, at in used.items() if self._clock() - at >= UNREFERENCED]:
             del used[name]
+        if not self._working():
+            return 0
         named = self._named()
         surplus = self._surplus(named)
         deleted = 0

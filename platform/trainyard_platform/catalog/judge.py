@@ -25,9 +25,8 @@ _METADATA: Final = FieldPath("metadata")
 _NAME: Final = _METADATA.child("name")
 _SUPPORT: Final = _METADATA.child("labels").key(names.SUPPORT_LABEL)
 _LAST_WORDS: Final = _METADATA.child("annotations").key(names.LAST_WORDS_ANNOTATION)
-_OF_THE_CLUSTER: Final = (
-    *("creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generateName"),
-    *("generation", "managedFields", "namespace", "ownerReferences", "resourceVersion", "selfLink", "uid"),
+_OF_THE_CLUSTER: Final = sorted(
+    names.SERVER_METADATA | {"finalizers", "generateName", "namespace", "ownerReferences"}
 )
 """Fields of metadata that a file of the catalog does not have."""
 
@@ -66,6 +65,8 @@ def place(path: Path, value: Mapping[str, Any], namesake: str = "") -> Iterator[
         yield from _must_be(_SUPPORT, names.SUPPORT_DEPRECATED, labels[names.SUPPORT_LABEL])
     if names.LAST_WORDS_ANNOTATION in annotations:
         yield from _must_be(_LAST_WORDS, in_pods.PYTHON, annotations[names.LAST_WORDS_ANNOTATION])
+        for where in in_pods.unknown_paths(value):
+            yield Finding(where, f"must be a value, because of the annotation {names.LAST_WORDS_ANNOTATION}")
 
 
 def _must_be(path: FieldPath, expected: str, actual: object, description: str = "") -> Iterator[Finding]:

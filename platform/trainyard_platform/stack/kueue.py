@@ -20,8 +20,7 @@ from .value_types import (
     SelectorOperator,
 )
 
-KUEUE_NAMESPACE = "kueue-system"
-_NEVER_SELECTED = ("kube-system", KUEUE_NAMESPACE)
+_NEVER_SELECTED = ("kube-system", names.KUEUE_NAMESPACE)
 """Namespaces that Kueue refuses to manage jobs in, and looks for by their names alone."""
 OPENSHIFTS_KUEUE = "openshift-kueue-operator"
 """Namespace of Red Hat's build of Kueue."""

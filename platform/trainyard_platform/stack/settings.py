@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 from pydantic import Field, ValidationError, model_validator
 
-from trainyard_api import quantity, strict
+from trainyard_api import names, places, quantity, strict
 from trainyard_api.pools import NodePool
 from trainyard_api.similar import hint
 from trainyard_api.strict import QUANTITY, StrictModel
@@ -31,7 +31,7 @@ from .data_cache import DataCache
 from .drift import Drift
 from .external_secrets import KEY_WORDS
 from .jobset import JobSet
-from .kueue import KUEUE_NAMESPACE, OPENSHIFTS_KUEUE, OPENSHIFTS_LABEL, Integration, Kueue, holds_jobsets
+from .kueue import OPENSHIFTS_KUEUE, OPENSHIFTS_LABEL, Integration, Kueue, holds_jobsets
 from .observability import Observability
 from .operator import NAMESPACE, Operator
 from .pod_settings import Controllers
@@ -188,8 +188,8 @@ class StackSettings(StrictModel):
     def kueue_namespace(self) -> str:
         """The namespace of Kueue's controller."""
         is_openshift = self.cluster.distribution is Distribution.OPENSHIFT
-        default = OPENSHIFTS_KUEUE if is_openshift else KUEUE_NAMESPACE
-        return KUEUE_NAMESPACE if self.kueue.installs else self.kueue.namespace or default
+        default = OPENSHIFTS_KUEUE if is_openshift else names.KUEUE_NAMESPACE
+        return names.KUEUE_NAMESPACE if self.kueue.installs else self.kueue.namespace or default
 
     @property
     def integrations(self) -> tuple[Integration, ...]:
@@ -399,4 +399,4 @@ def _is_version(location: strict.Location) -> bool:
 
 
 def _file(stack: str) -> str:
-    return f"stacks/Pulumi.{stack}.yaml"
+    return f"stacks/{places.stack_file(stack)}"

@@ -29,13 +29,13 @@ SYSTEM = frozenset(
     {
         "cert-manager",
         "default",
-        "jobset-system",
+        names.JOBSET_NAMESPACE,
         names.KUBEFLOW_NAMESPACE,
-        "kueue-system",
-        "lws-system",
+        names.KUEUE_NAMESPACE,
+        names.LWS_NAMESPACE,
         "openshift",
         "scheduler-plugins",
-        "volcano-system",
+        names.VOLCANO_NAMESPACE,
     }
 )
 """Namespaces of Kubernetes and of the platform's parts. A tenant cannot have such a name."""

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
+from trainyard_api.shown import listed
 
-from ... import read, text
+from ... import read
 from .. import facts
 from ..causes import TABLE
 from ..model import Finding, Observation, Ref
@@ -44,7 +45,7 @@ _AGAIN: Final = re.compile(r"\bcreate\b.*\bagain\b")
 def _goes_with_it(observation: Observation) -> str:
     """The data that is lost when the TrainJob is deleted to create it again; empty if none."""
     jobset = observation.jobset
-    lost = text.listed(
+    lost = listed(
         read.deleted_volumes(observation.runtime, "spec", "template", "spec")
         if jobset is None
         else read.deleted_volumes(jobset, "spec")

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 
 from trainyard_api import quantity
 from trainyard_api.json_types import Json
+from trainyard_api.shown import listed
 
-from ... import read, text
+from ... import read
 
 _INSUFFICIENT = re.compile(r"Insufficient ([\w./-]+)")
 _OF_ALL = re.compile(r"0/(\d{1,9}) nodes are available: \1 node\(s\) didn't match Pod's node affinity")
@@ -47,7 +48,7 @@ def _misfits(message: str, pod: Json, nodes: Sequence[Json]) -> Iterator[str]:
     if "taint" in message:
         for node in nodes:
             if taints := _repelling_taints(node, pod):
-                yield f"node {read.name(node)} has the taint {text.listed(map(_taint, taints))}"
+                yield f"node {read.name(node)} has the taint {listed(map(_taint, taints))}"
                 break
     if "selector" in message:
         selector = read.texts(pod, "spec", "nodeSelector")
@@ -80,10 +81,10 @@ def _repelling_taints(node: Json, pod: Json) -> list[Json]:
 def _barrier(node: Json, pod: Json) -> str:
     """The reason why the pod cannot run on the node."""
     if taints := _repelling_taints(node, pod):
-        return f"node {read.name(node)} has the taint {text.listed(map(_taint, taints))}"
+        return f"node {read.name(node)} has the taint {listed(map(_taint, taints))}"
     labels = read.texts(node, "metadata", "labels")
     missing = [f"{k}={v}" for k, v in read.texts(pod, "spec", "nodeSelector").items() if labels.get(k) != v]
-    return f"node {read.name(node)} lacks the label {text.listed(missing)}"
+    return f"node {read.name(node)} lacks the label {listed(missing)}"
 
 
 def _allocatable(node: Json, resource: str) -> quantity.Quantity:

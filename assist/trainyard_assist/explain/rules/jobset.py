@@ -18,7 +18,6 @@ from .trainjob import with_reported_step
 
 _PATIENCE: Final = 5.0
 """Seconds in which the operator creates a JobSet, and JobSet's controller its Jobs."""
-_NAMESPACE: Final = "jobset-system"
 
 
 def controller_down(observation: Observation) -> Finding | None:
@@ -40,7 +39,9 @@ def controller_down(observation: Observation) -> Finding | None:
         return None
     message = f"it was created {age:.0f} s ago, and its controller has not acted on it"
     about = facts.ref(observation.jobset, names.JOBSET)
-    return finding_of(observation, Reason.JOBSET_CONTROLLER_DOWN, about, message, namespace=_NAMESPACE)
+    return finding_of(
+        observation, Reason.JOBSET_CONTROLLER_DOWN, about, message, namespace=names.JOBSET_NAMESPACE
+    )
 
 
 def not_created(observation: Observation) -> Finding | None:

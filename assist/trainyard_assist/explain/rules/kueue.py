@@ -15,6 +15,7 @@ from trainyard_api import names, similar
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 from trainyard_api.reasons import Reason
+from trainyard_api.shown import listed
 from trainyard_operator.core.decide import quota
 
 from ... import queue_place, read, text
@@ -23,7 +24,6 @@ from .. import facts
 from ..model import Finding, Observation, Ref, Subject
 from .finding import finding_of
 
-NAMESPACE: Final = "kueue-system"
 NAME: Final = "kueue-controller-manager"
 """Name of Kueue's Deployment in upstream's chart."""
 _RESUMES_WITHIN: Final = 60.0
@@ -66,7 +66,7 @@ def down(observation: Observation) -> Finding | None:
     """It waits for Kueue, which does not run: what Kueue said last may be long past."""
     if not is_needed(observation) or Subject.KUEUE in observation.unseen:
         return None
-    about = Ref("Deployment", NAME, NAMESPACE)
+    about = Ref("Deployment", NAME, names.KUEUE_NAMESPACE)
     if observation.kueue is not None:
         if read.number(observation.kueue, "status", "availableReplicas") > 0:
             return None
@@ -74,12 +74,12 @@ def down(observation: Observation) -> Finding | None:
         message = f"it has no available pods (replicas: {replicas})"
         if _is_to_stop(observation):
             message += "; the TrainJob is suspended, but its own pods run until Kueue stops them"
-        return finding_of(observation, Reason.KUEUE_DOWN, about, message, namespace=NAMESPACE)
+        return finding_of(observation, Reason.KUEUE_DOWN, about, message, namespace=names.KUEUE_NAMESPACE)
     # Without it, Kueue may run under another name. If the operator does not run either, the platform is gone.
     if not facts.operator_is_away(observation):
         return None
     message = "it does not exist, and no operator runs: the platform has been removed, or is being installed"
-    return finding_of(observation, Reason.KUEUE_DOWN, about, message, namespace=NAMESPACE)
+    return finding_of(observation, Reason.KUEUE_DOWN, about, message, namespace=names.KUEUE_NAMESPACE)
 
 
 def _is_to_stop(observation: Observation) -> bool:
@@ -108,7 +108,7 @@ def gated(observation: Observation) -> Finding | None:
     if workload is None or not (gates := facts.gates(observation)):
         return None
     message = "Kueue is not allowed to admit it yet"
-    return finding_of(observation, Reason.GATED, _ref(workload), message, gates=text.listed(gates))
+    return finding_of(observation, Reason.GATED, _ref(workload), message, gates=listed(gates))
 
 
 def workload_missing(observation: Observation) -> Finding | None:
@@ -200,13 +200,13 @@ def _where(observation: Observation, place: QueuePlace) -> str:
     visible = "of the visible jobs " if place.partial else ""
     sentence = f"it is number {place.position} {visible}in {place.queue}"
     if place.before:
-        sentence += f", behind {text.listed(place.before, queue_place.NAMED, place.position - 1)}"
+        sentence += f", behind {listed(place.before, queue_place.NAMED, place.position - 1)}"
     if place.holders:
         holders = [
             f"{holder.job} (runs for {text.duration(facts.since(observation, holder.since))})"
             for holder in place.holders
         ]
-        sentence += f", and waits for {text.listed(holders, queue_place.NAMED)}"
+        sentence += f", and waits for {listed(holders, queue_place.NAMED)}"
         unseen = place.only_own and not place.partial  # else it is said already
         return sentence + ("; you are not allowed to see the jobs of other namespaces" if unseen else "")
     return sentence + (", and waits for jobs that you are not allowed to see" if place.only_own else "")

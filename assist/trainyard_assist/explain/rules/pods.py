@@ -11,10 +11,11 @@ from trainyard_api import quantity
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 from trainyard_api.reasons import Reason
+from trainyard_api.shown import listed
 from trainyard_operator.core.decide import refusals
 from trainyard_operator.core.status import pod_readiness
 
-from ... import read, text
+from ... import read
 from .. import facts
 from ..model import Finding, Observation, Ref, Subject
 from .finding import finding_of
@@ -113,7 +114,7 @@ def volume_not_mounted(observation: Observation) -> Finding | None:
 def sandbox_not_made(observation: Observation) -> Finding | None:
     """A node cannot create the sandbox that the containers of a pod run in."""
     for pod in _without_volumes(observation):
-        small = text.listed(_small_limits(pod))
+        small = listed(_small_limits(pod))
         # The limit applies to volumes in memory too, such as that of the pod's token.
         reasons = ("FailedCreatePodSandBox", "FailedMount") if small else ("FailedCreatePodSandBox",)
         for event in reversed(facts.warnings(observation, pod, *reasons)):

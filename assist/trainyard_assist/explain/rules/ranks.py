@@ -8,6 +8,7 @@ from typing import Final
 from trainyard_api import names
 from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
+from trainyard_api.shown import listed
 
 from ... import read, text
 from .. import facts
@@ -64,7 +65,7 @@ def _left(
     observation: Observation, job: Json, gone: list[int], seconds: float, others: list[Json]
 ) -> Finding:
     message = (
-        f"{'nodes' if len(gone) > 1 else 'node'} {text.listed(gone)} of {facts.ranks(job)} ended with exit "
+        f"{'nodes' if len(gone) > 1 else 'node'} {listed(gone)} of {facts.ranks(job)} ended with exit "
         f"code 0 {text.duration(seconds)} ago, and {len(others)} still run: if they wait for a node "
         "that has ended, they wait forever"
     )

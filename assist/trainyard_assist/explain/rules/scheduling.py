@@ -7,6 +7,7 @@ from typing import Final
 
 from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
+from trainyard_api.shown import listed
 
 from ... import read, text
 from .. import facts
@@ -34,7 +35,7 @@ def node_lost(observation: Observation) -> Finding | None:
         else:
             continue
         there = [p for p in _unfinished(observation) if read.text(p, "spec", "nodeName") == name]
-        message = f"{message}; pods on it: {text.listed(map(read.name, there))}"
+        message = f"{message}; pods on it: {listed(map(read.name, there))}"
         return finding_of(
             observation, Reason.NODE_LOST, Ref("Node", name), message, pods=there, node=f"Node {name}"
         )
@@ -68,7 +69,7 @@ def claim_pending(observation: Observation) -> Finding | None:
             observation,
             Reason.CLAIM_PENDING,
             facts.ref(claim, "PersistentVolumeClaim"),
-            f"{text.listed(map(_pod, waiting))} waits for it: {message}",
+            f"{listed(map(_pod, waiting))} waits for it: {message}",
             pods=waiting,
             claim=read.name(claim),
             storage_class=storage_class or "(none is named)",
@@ -82,7 +83,7 @@ def gated(observation: Observation) -> Finding | None:
     for pod in facts.pending(observation):
         gates = [read.text(gate, "name") for gate in read.objects(pod, "spec", "schedulingGates")]
         if gates:
-            names = text.listed(gates)
+            names = listed(gates)
             message = f"it is held by the scheduling gate {names}"
             return finding_of(
                 observation, Reason.SCHEDULING_GATED, facts.ref(pod, "Pod"), message, pods=[pod], gates=names

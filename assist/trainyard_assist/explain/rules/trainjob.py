@@ -8,6 +8,7 @@ from typing import Final
 from trainyard_api import names, similar
 from trainyard_api.json_types import Json
 from trainyard_api.reasons import Reason
+from trainyard_api.shown import listed
 from trainyard_operator.core.decide import refusals
 from trainyard_operator.core.decide.causes import MEND_QUOTA, MEND_WEBHOOK
 from trainyard_operator.core.status import pod_readiness
@@ -29,7 +30,7 @@ def deleting(observation: Observation) -> Finding | None:
     if not read.deleting(observation.trainjob):
         return None
     held = read.at(observation.trainjob, "metadata", "finalizers")
-    finalizers = text.listed(held) if isinstance(held, list) and held else "none"
+    finalizers = listed(held) if isinstance(held, list) and held else "none"
     message = f"it was deleted at {read.text(observation.trainjob, 'metadata', 'deletionTimestamp')}"
     return finding_of(observation, Reason.DELETING, _self(observation), message, finalizers=finalizers)
 
@@ -90,7 +91,7 @@ def blocked_by_pods(observation: Observation) -> Finding | None:
 
 def with_reported_step(observation: Observation, finding: Finding) -> Finding:
     """The finding of a refusal, with the operator's own next step if it has reported the same cause."""
-    if refusals.UNANSWERED in finding.message:
+    if names.UNANSWERED in finding.message:
         return replace(finding, next_step=MEND_WEBHOOK)
     if refusals.OVER_QUOTA in finding.message:
         return replace(finding, next_step=MEND_QUOTA)

@@ -146,7 +146,7 @@ def _step_after(refusal: Refused) -> str:
     """The next step where the content is not at fault; empty if it may be."""
     if refusals.OVER_QUOTA in refusal.message:
         return _PODS_OVER_QUOTA if refusal.reason == Reason.PODS_OVER_QUOTA else MEND_QUOTA
-    return MEND_WEBHOOK if refusals.UNANSWERED in refusal.message else ""
+    return MEND_WEBHOOK if names.UNANSWERED in refusal.message else ""
 
 
 def standing(job: TrainJob, reasons: Collection[str] = refusals.OF_A_JOBSET) -> Cause | None:

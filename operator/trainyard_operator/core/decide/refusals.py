@@ -51,8 +51,6 @@ JOB_EVENT: Final = "FailedCreate"
 EVENTS: Final = frozenset({*JOBSET_EVENTS, JOB_EVENT})
 SAID_OF_A_JOB: Final = re.compile(r"^(\(combined from similar events\): )?Error creating: ")
 """Prefix of the cause in such an event; see client-go's EventAggregator."""
-UNANSWERED: Final = "failed calling webhook"
-"""The API server's words for a webhook that does not answer. One that refuses has others."""
 OVER_QUOTA: Final = "exceeded quota"
 """The API server's words for a ResourceQuota that has no room for the object."""
 _QUOTED: Final = re.compile(r'"[^"]*"')

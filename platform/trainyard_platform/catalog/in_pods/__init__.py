@@ -7,16 +7,21 @@ the pod, and a volume shows that as a file: it needs no image, no ConfigMap and
 no further permission.
 """
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from trainyard_api import names
+from trainyard_api.errors import FieldPath
+from trainyard_policies.rule import at
 
 PYTHON: Final = "python"
 """The value of the annotation that asks for it."""
 MODULE: Final = Path(__file__).with_name("sitecustomize.py")
 _VOLUME: Final = "trainyard-python"
 _PATH: Final = "PYTHONPATH"
+_JOBS: Final = FieldPath("spec.template.spec.replicatedJobs")
+_CONTAINERS: Final = ("template", "spec", "template", "spec", "containers")
 
 
 def requested(manifest: dict[str, Any]) -> Any:
@@ -46,6 +51,19 @@ def add(manifest: dict[str, Any]) -> None:
             mount = {"name": _VOLUME, "mountPath": names.MODULE_FOLDER, "readOnly": True}
             container["volumeMounts"] = [*_list(container.get("volumeMounts")), mount]
             container["env"] = _first_in_path(_list(container.get("env")))
+
+
+def unknown_paths(manifest: Mapping[str, Any]) -> Iterator[FieldPath]:
+    """Where a container `node` gets its `PYTHONPATH` from elsewhere: nothing can be put in front of that."""
+    for number in range(len(_list(at(manifest, _JOBS)))):
+        containers = _JOBS.index(number).child(*_CONTAINERS)
+        for position, container in enumerate(_list(at(manifest, containers))):
+            if _mapping(container).get("name") != names.NODE:
+                continue
+            env = containers.index(position).child("env")
+            for index, variable in enumerate(_list(container.get("env"))):
+                if _mapping(variable).get("name") == _PATH and "valueFrom" in variable:
+                    yield env.index(index).child("valueFrom")
 
 
 def _volume() -> dict[str, Any]:

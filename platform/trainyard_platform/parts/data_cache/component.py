@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pulumi
 
+from trainyard_api import names
 from trainyard_policies.parameters import Parameters
 from trainyard_policies.rules import image_registry
 from trainyard_policies.subject import Subject
@@ -23,7 +24,7 @@ from ..tenants.component import Tenants
 from . import manifests
 
 RELEASE = "lws"
-NAMESPACE = "lws-system"
+NAMESPACE = names.LWS_NAMESPACE
 PORTS = Ports(everybody=(9443,), pods=(8443,))
 
 

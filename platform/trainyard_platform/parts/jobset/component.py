@@ -6,6 +6,8 @@ Neither `up` nor `destroy` leaves a gap in which JobSets cannot be written: see
 
 import pulumi
 
+from trainyard_api import names
+
 from ...artifacts import Chart
 from ...assembly import Assembly, Served
 from ...charts import helm
@@ -17,7 +19,7 @@ from ...stack.pod_settings import Controllers
 from ..crds.component import Crds
 
 RELEASE = "jobset"
-NAMESPACE = "jobset-system"
+NAMESPACE = names.JOBSET_NAMESPACE
 PORTS = Ports(everybody=(9443,), pods=(8443,))
 
 

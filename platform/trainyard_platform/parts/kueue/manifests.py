@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from trainyard_api import names
+
 from ...objects.protection import Ports
-from ...stack.kueue import KUEUE_NAMESPACE, Integration, Kueue
+from ...stack.kueue import Integration, Kueue
 
 RELEASE = "kueue"
-NAMESPACE = KUEUE_NAMESPACE
+NAMESPACE = names.KUEUE_NAMESPACE
 WEBHOOK_PORT = 9443
 METRICS_PORT = 8443
 VISIBILITY_PORT = 8082

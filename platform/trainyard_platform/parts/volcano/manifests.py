@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from typing import Final
 
+from trainyard_api import names
 from trainyard_api.json_types import Manifest
 
 from ...objects import pods, rights
 from ...stack.pod_settings import Controllers
 from ...stack.value_types import PullPolicy
 
-NAMESPACE: Final = "volcano-system"
+NAMESPACE: Final = names.VOLCANO_NAMESPACE
 SERVICE: Final = "volcano-admission-service"
 CERTIFICATE: Final = "volcano-admission-secret"
 CERTIFICATE_JOB: Final = "volcano-admission-init"

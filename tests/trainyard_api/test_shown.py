@@ -1,10 +1,10 @@
-"""Two values that differ, side by side and no longer than there is room."""
+"""Values and lists, in no more room than there is."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainyard_delivery import shown
+from trainyard_api import shown
 
 REGISTRY = "registry.example.com/team/trainer"
 
@@ -29,3 +29,26 @@ def test_different_texts_never_look_alike_and_none_is_too_long(before: str, afte
     left, right = shown.apart(before, after, most)
     assert (left == right) is (before == after)
     assert max(len(left), len(right)) <= most
+
+
+@pytest.mark.parametrize(
+    ("items", "total", "expected"),
+    [
+        ([], None, ""),
+        (["a", 1], None, "a, 1"),
+        (["a", "b", "c", "d"], None, "a, b and 2 more"),
+        (["a", "b"], 7, "a, b and 5 more"),
+        ([], 2, "2 more"),
+    ],
+)
+def test_a_list_says_how_much_of_it_is_left_out(
+    items: list[object], total: int | None, expected: str
+) -> None:
+    assert shown.listed(items, 2, total) == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"), [([], []), (["a", "b"], ["a", "b"]), (["a", "b", "c"], ["a", "b", "and 1 more"])]
+)
+def test_lines_say_how_many_of_them_are_left_out(lines: list[str], expected: list[str]) -> None:
+    assert shown.capped(lines, 2) == expected
