@@ -1,9 +1,9 @@
 """Upstream's charts, manifests and images: what `artifacts.yaml` pins, and where a stack gets it.
 
 Everything from other projects comes through here, so that an air-gapped site
-changes its source in one place. Manifests with a known digest are checked here;
-an image with one is asked for by it. Charts have none: Helm reads them, by
-their version. It installs nothing: components do.
+changes its source in one place. Manifests with a known digest are checked here.
+An image with a known digest is requested by that digest. Charts have no digest:
+Helm reads them by version. It installs nothing: components do.
 """
 
 import hashlib

@@ -36,7 +36,7 @@ _ONLY_ONE = {
     "kube-api-qps": 500,
     "kube-api-burst": 1000,
 }
-"""Flags of the controller manager and of the scheduler, of which no other takes turns with them."""
+"""Flags of the controller manager and of the scheduler: a sandbox has only one of each."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A runtime as a stack has it: among all, and alone."""
+"""A runtime as a stack has it: among all, by itself, or left out."""
 
 import pytest
 
@@ -23,3 +23,17 @@ def test_a_runtime_alone_is_as_it_is_among_all(name: str) -> None:
     among_all = stack_runtimes.load(CATALOG, stack, registry)
     assert [one for one in alone if one is not None] == list(among_all)
     assert among_all
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_runtime_that_starts_a_data_cache_is_left_out_where_there_is_none(enabled: bool) -> None:
+    stack = stackfile.read("sandbox", SHIPPED.stacks)
+    cache = stack.data_cache.model_copy(update={"enabled": enabled})
+    remarks: list[str] = []
+    runtimes = stack_runtimes.load(
+        CATALOG, stack.model_copy(update={"data_cache": cache}), lambda image: image, remarks.append
+    )
+    cached = "torch-distributed-with-cache"
+    assert (cached in [runtime.name for runtime in runtimes]) is enabled
+    remark = f"the runtime {cached} starts a data cache and is left out: dataCache.enabled is false"
+    assert remarks == ([] if enabled else [remark])

@@ -136,7 +136,7 @@ def test_the_key_changes_with_the_version_the_stamps_and_the_tags_and_not_otherw
         replace(etcd, tags=("small",)),
     ]
     assert len({etcd.key(), *(tool.key() for tool in changed)}) == 4
-    assert etcd.key() == tools()["etcd"].key()
+    assert etcd.key() == replace(etcd).key()
 
 
 def test_a_build_that_fails_shows_the_end_of_its_log_and_leaves_no_binary(

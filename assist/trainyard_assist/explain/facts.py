@@ -1,4 +1,4 @@
-"""The facts that many rules share: which queue it is in, which rank a pod is, how old something is."""
+"""The facts that many rules share: the queue of a TrainJob, the rank of a pod, the age of an object."""
 
 from __future__ import annotations
 

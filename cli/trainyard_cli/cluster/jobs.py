@@ -22,7 +22,7 @@ from trainyard_api.json_types import Json
 from trainyard_assist import jobs
 from trainyard_assist import queue_place as places
 from trainyard_assist.queue_place import QueuePlace
-from trainyard_assist.read import name, text
+from trainyard_assist.read import key, text
 from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError, Resource
 from trainyard_kube.resources import LOCAL_QUEUES, TRAINJOBS, VISIBLE_QUEUES, WORKLOADS
 
@@ -258,8 +258,3 @@ def _slim(raw: msgspec.Raw, decoder: msgspec.json.Decoder[Any]) -> Json:
     except msgspec.ValidationError:  # of another version than ours, and readers tolerate anything
         slim = msgspec.json.decode(raw, type=dict[str, Any])
     return slim
-
-
-def key(of: Json) -> jobs.Key:
-    """Namespace and name of an object."""
-    return text(of, "metadata", "namespace"), name(of)

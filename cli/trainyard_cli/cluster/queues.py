@@ -23,7 +23,7 @@ from trainyard_assist import quota
 from trainyard_assist.jobs import Key
 from trainyard_assist.queue_place import QueuePlace
 from trainyard_assist.queues import Door, doors
-from trainyard_assist.read import name, objects, text, texts
+from trainyard_assist.read import key, name, objects, text, texts
 from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError, Resource
 from trainyard_kube.resources import (
     CLUSTER_QUEUES,
@@ -198,7 +198,7 @@ async def _places(
 ) -> Mapping[Key, QueuePlace]:
     """The places of Workloads: Kueue's own, or else counted."""
     counted = places.counted_places(workloads, all_doors, partial=partial)
-    behind = {jobs.key(door): text(door, "spec", "clusterQueue") for door in own}
+    behind = {key(door): text(door, "spec", "clusterQueue") for door in own}
     waiting = [workload for workload in workloads if places.waits(workload)]
     return {**counted, **await jobs.reported(client, waiting, behind, counted)}
 

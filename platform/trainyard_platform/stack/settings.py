@@ -281,10 +281,10 @@ class StackSettings(StrictModel):
 
     def _local_queues_declared_twice(self) -> Iterator[str]:
         """Without one of two declarations, Pulumi would delete the LocalQueue of the other."""
-        places = {(name, tenant.queue): f"tenants.{name}" for name, tenant in self.tenants.items()}
+        declared = {(name, tenant.queue): f"tenants.{name}" for name, tenant in self.tenants.items()}
         for position, queue in enumerate(self.queues.local_queues):
             place = f"queues.localQueues[{position}]"
-            first = places.setdefault((queue.namespace, queue.name), place)
+            first = declared.setdefault((queue.namespace, queue.name), place)
             if first != place:
                 yield (
                     f"{place}: {first} already declares the LocalQueue {queue.name} in {queue.namespace}: "

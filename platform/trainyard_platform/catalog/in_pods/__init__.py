@@ -62,7 +62,7 @@ def unknown_paths(manifest: Mapping[str, Any]) -> Iterator[FieldPath]:
                 continue
             env = containers.index(position).child("env")
             for index, variable in enumerate(_list(container.get("env"))):
-                if _mapping(variable).get("name") == _PATH and "valueFrom" in variable:
+                if _mapping(variable).get("name") == _PATH and variable.get("valueFrom") is not None:
                     yield env.index(index).child("valueFrom")
 
 
