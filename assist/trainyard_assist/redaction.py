@@ -113,12 +113,12 @@ def _line(of: str) -> str:
 def _value(of: JsonValue, depth: int) -> JsonValue:
     if isinstance(of, str):
         return _text(of, depth)
-    if not isinstance(of, Mapping | list):
+    if not isinstance(of, Mapping | list | tuple):
         return of
     if depth == 0:
         return REMOVED
-    if isinstance(of, list):
-        return _list(of, depth - 1)
+    if isinstance(of, list | tuple):
+        return _list([*of], depth - 1)
     name = of.get("name")
     is_secret = isinstance(name, str) and _SECRET_NAME.search(name) is not None
     return {

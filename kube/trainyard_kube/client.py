@@ -405,7 +405,7 @@ class Client:
                 raise _no_answer("GET", path, error) from error
 
     def _open(self, path: str, params: Query, inactivity: float) -> _Response:
-        """The answer to a GET, which has no known end."""
+        """A GET whose answer has no known end."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=inactivity)
         return self._send("GET", path, params=params, timeout=timeout)
 

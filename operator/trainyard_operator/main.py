@@ -31,7 +31,7 @@ PATIENCE = 15.0
 """Seconds to wait at the start for an API server that does not answer."""
 PATIENCE_IN_CLUSTER = 300.0
 STOP_TIMEOUT = 8.0
-"""Seconds for the tasks to end; a second signal does not wait for it."""
+"""Seconds to give up the Lease, to linger and to end the tasks; a second signal does not wait for it."""
 LINGER = 3.0
 """Seconds for which a stopping pod still answers webhooks: until then nodes may route requests to it."""
 

@@ -98,7 +98,7 @@ class Wiring:
         self.tasks: list[asyncio.Task[None]] = []
         self._starting: asyncio.Task[None] | None = None
         self._not_started = ""
-        """Why the last try to start the workers failed, while this replica leads without them."""
+        """Why a try to start the workers failed, until the next one begins."""
         self.client = Client(credentials, observer=self.metrics.observe_request)
         self.identity = settings.leader_election.identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"
         self._wire_work(self.client)
@@ -429,15 +429,13 @@ class Wiring:
     async def _keep_starting(self) -> None:
         """Start the workers. After an error try again: if it stays, the liveness probe ends the process."""
         while True:
+            self._not_started = ""  # this try may have to wait, which a restart would not speed up
             try:
-                await self._start_workers()
+                return await self._start_workers()
             except Exception as error:
                 logger.exception("the workers could not be started; trying again")
-                self._not_started = f"leading without workers: {type(error).__name__}: {error}"
+                self._not_started = f"the workers could not be started: {type(error).__name__}: {error}"
                 await asyncio.sleep(START_INTERVAL)
-            else:
-                self._not_started = ""
-                return
 
     async def _start_workers(self) -> None:
         # A TrainJob that may report is built with the authority, known once there is a certificate.

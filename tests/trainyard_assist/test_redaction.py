@@ -156,6 +156,12 @@ def test_an_object_is_read_only_so_deep() -> None:
     }
 
 
+def test_a_tuple_is_read_as_a_list_is() -> None:
+    flags = ["--token", SECRET]
+    assert redaction.value({"command": tuple(flags)}) == redaction.value({"command": flags})
+    assert SECRET not in json.dumps(redaction.value({"command": tuple(flags)}))
+
+
 UNITS = (
     *("token", "--", "-", "://a:", "://" + ":" * 256, "://" + "a" * 300, "-----BEGIN PRIVATE KEY-----"),
     *("authorization", "authorization:", "bearer ", "api_key", "A_KEY", "A_KEY_ID", "token=", 'token="\\'),

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,7 @@ def connected(monkeypatch: pytest.MonkeyPatch) -> Connected:
     monkeypatch.setattr(connection, "load", load)
     for reader in ("read", "read_as_pulumi"):
         monkeypatch.setattr(stackfile, reader, lambda *_: prod)
+    monkeypatch.setattr(impact, "earlier", lambda _: nullcontext())
     monkeypatch.setattr(impact, "asked", lambda *_: (impact.Asked(), impact.Asked(prod)))
     monkeypatch.setattr(core, "changes", lambda *_: ("a change",))
     monkeypatch.setattr(rollout, "pulumi", lambda *_: 0)

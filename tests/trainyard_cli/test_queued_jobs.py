@@ -172,7 +172,7 @@ def test_a_cluster_that_does_not_know_kueue_has_no_jobs_in_queues() -> None:
     assert refused_without_kueue(api) == []
 
 
-def test_a_stack_file_without_kueue_is_compared_with_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stack_without_kueue_is_compared_with_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     stack = StackSettings.model_validate({"operator": {"image": "example.com/operator:1"}})
     monkeypatch.setattr(connection, "ask", lambda _credentials, _command, question: [question.__name__])
     connect = partial(Credentials, "http://127.0.0.1:1", None)

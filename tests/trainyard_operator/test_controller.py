@@ -1098,6 +1098,16 @@ def test_a_replica_that_leads_no_more_or_sees_a_new_jobset_in_the_middle_of_a_ro
             with monkeypatch.context() as standby:
                 standby.delattr(Collector, "_surplus")  # a standby does not even look
                 assert await collector.collect() == 0
+            turns = iter((True, False))
+            deposed = Collector(
+                s.client,
+                s.cache,
+                namespace="trainyard-system",
+                working=lambda: next(turns),
+                clock=s.clock,
+                now=s.now,
+            )
+            assert await deposed.collect() == 0
             leads[0] = True
             s.cache.jobsets.observe(KEY, seen)
             assert await collector._delete(revision) == 0

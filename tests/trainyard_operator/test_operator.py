@@ -22,7 +22,7 @@ from trainyard_api import names
 from trainyard_api.webhook_paths import MUTATE_TRAINJOB
 from trainyard_kube.credentials import Credentials
 from trainyard_kube.resources import LEASES, SECRETS, WEBHOOK_CONFIGURATIONS
-from trainyard_operator import main, wiring
+from trainyard_operator import main
 from trainyard_operator.main import Operator
 from trainyard_operator.serve import certificate_keeper, certificates
 from trainyard_operator.settings import load
@@ -300,7 +300,7 @@ def test_servers_end_in_order_however_long_the_tasks_take(monkeypatch: pytest.Mo
                 running.tasks.append(asyncio.create_task(slow()))
                 await asyncio.sleep(0)
                 monkeypatch.setattr(main, "STOP_TIMEOUT", 2.0)
-            for server in (running.metrics_server, running.webhook, running.probes):
+            for server in (running.webhook, running.probes):
                 with pytest.raises(OSError, match="onnect"):
                     await asyncio.open_connection("127.0.0.1", server.port)
 
@@ -310,8 +310,6 @@ def test_servers_end_in_order_however_long_the_tasks_take(monkeypatch: pytest.Mo
 def test_a_leader_whose_workers_cannot_be_started_says_so_is_not_alive_and_tries_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(wiring, "START_INTERVAL", 0.05)
-
     def broken() -> None:
         raise KeyError("spec")
 
@@ -321,7 +319,7 @@ def test_a_leader_whose_workers_cannot_be_started_says_so_is_not_alive_and_tries
             with monkeypatch.context() as fault:
                 fault.setattr(running.workers, "start", broken)
                 await eventually(lambda: bool(running.dead()))
-                reason = "leading without workers: KeyError: 'spec'"
+                reason = "the workers could not be started: KeyError: 'spec'"
                 assert await probe(running, "/healthz") == (503, f"{reason}\n")
             await eventually(lambda: running.workers.running)
             await eventually(lambda: running.dead() == [])

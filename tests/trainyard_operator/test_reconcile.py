@@ -806,6 +806,13 @@ INVALID = [
         f'{NOT_BUILT}spec.podGroupPolicy: Unsupported value: "gang": no such gang scheduler here{STEP}',
     ),
     (
+        "a number of nodes is no gang scheduler",
+        replace(PLAIN, spec={**PLAIN.spec, "podGroupPolicy": {"numNodes": 2}}),
+        {},
+        "RuntimeInvalid",
+        f'{NOT_BUILT}spec.podGroupPolicy: Unsupported value: "numNodes": no such gang scheduler here{STEP}',
+    ),
+    (
         "a runtime without ReplicatedJobs",
         replace(PLAIN, spec={"template": {"spec": {}}}),
         {},

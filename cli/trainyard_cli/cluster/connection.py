@@ -35,7 +35,7 @@ CONNECTIONS: Final = 16
 
 
 def load(kubeconfig: str | None, context: str | None, until: float | None = None) -> Credentials:
-    """Find the cluster and the user; runs the kubeconfig's exec plugin if it has one.
+    """Find the cluster and the user; runs the kubeconfig's exec plugin if it has not given credentials yet.
 
     `until`: see `exec_plugin.Credential`.
 

@@ -80,7 +80,7 @@ class _Credential(msgspec.Struct, rename="camel"):
 _given: Final[dict[str, _Status]] = {}
 """What plugins have given to this process, by what each was run with.
 
-A roll-out connects before its preview, before its update and for its repair, and each run may take a second.
+A roll-out connects up to nine times, and each run may take a second.
 """
 
 
@@ -126,7 +126,7 @@ class Credential:
         return self._status.token
 
     def replaces(self, refused: str) -> bool:
-        """Run the plugin again, unless another request has already done so."""
+        """Get other credentials than the refused ones, unless another request has already done so."""
         if self._status.token == refused:
             self._renew()
         return True

@@ -1,4 +1,4 @@
-"""What commands share that ask a cluster about a TrainJob or a queue: its name, and the error of no answer.
+"""What commands share that query a cluster: the check of names, and the error if there is no answer.
 
 Called by these commands.
 """

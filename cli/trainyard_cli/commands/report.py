@@ -82,8 +82,10 @@ def run(
     names_of = stack_names.delivered(site.stacks)
     findings, _ = verify.look(since=since, site=site, today=today)
     touched = stack_names.touched(names_of, changed, stackfile.vendored_of(names_of, site.stacks))
-    with impact.earlier(since) as then:
-        stacks = [_stack(name, since, then, results, today) for name in touched]
+    stacks: list[Stack] = []
+    if touched:
+        with impact.earlier(since) as then:
+            stacks = [_stack(name, since, then, results, today) for name in touched]
     versions = _versions(changed, since, site.root)
     change = Change(
         findings,

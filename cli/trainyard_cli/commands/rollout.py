@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, TextIO
@@ -159,6 +159,7 @@ class _Known:
 
     settings: StackSettings
     connect: connection.Connect
+    """Reads the kubeconfig at each call: a login may end while a preview runs for minutes."""
     state: Json | None = None
     """Pulumi's, which is read unless the rules refuse the stack; None if nobody can read it."""
 
@@ -172,7 +173,7 @@ def _run(options: _Options, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
     # Before anything that judges the files.
     files = basis.files(stack) if options.change else None
     settings = stackfile.read_as_pulumi(stack)
-    known = _Known(settings, cache(partial(options.connect, settings)))
+    known = _Known(settings, partial(options.connect, settings))
     to = _to(known)
     place, refused = _refused(options, known, err.text)
     if refused:

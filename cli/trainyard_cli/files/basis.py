@@ -46,7 +46,7 @@ def files(stack: str) -> Mapping[Path, str]:
 
 
 def resources(state: Mapping[str, Any] | None) -> Sequence[Any] | None:
-    """Those of a state, which also says when it was written; None for one that cannot be read."""
+    """The resources of a state, without the time of its writing; None if the state cannot be read."""
     return None if state is None else state["deployment"].get("resources") or []
 
 

@@ -199,10 +199,10 @@ class KopfThread:
         # While ending, Kopf can wait forever for a login that it has already ended. This task is
         # cancelled if it does end.
         await asyncio.sleep(END_TIMEOUT)
-        logger.warning("Kopf does not stop; its thread is abandoned")
+        logger.warning("Kopf does not stop; its event loop is stopped")
         self._in_main(ended.set)
         loop = asyncio.get_running_loop()
-        # The runner cancels the tasks that are left, and waits for them, too, however long they take.
+        # The runner cancels the tasks that are left and waits for them without limit, until the second stop.
         loop.call_later(END_TIMEOUT, loop.stop)
         loop.stop()
 

@@ -119,7 +119,7 @@ class _Due:
     """Whether all that is known has been done."""
 
 
-class ForbiddenError(Exception):
+class NoLogsError(Exception):
     """Logs may not be read in this namespace."""
 
 
@@ -214,7 +214,7 @@ class LastLines:
             if due.tries < TRIES:
                 raise RetryError(str(error), at_least=error.retry_after or 0.0) from error
             await self._refused(trainjob, due, str(error))
-        except ForbiddenError as error:
+        except NoLogsError as error:
             logger.info("%s: the last lines of its pods are not kept: %s", key, error)
         except ApiError as error:
             await self._refused(trainjob, due, str(error))
@@ -307,7 +307,7 @@ class LastLines:
             return last_lines.without(pod, "the pod was gone before its log was read", gone=True)
         except ApiError as error:
             if error.code == 403:
-                raise ForbiddenError(str(error)) from error
+                raise NoLogsError(str(error)) from error
             return last_lines.without(pod, f"its log could not be read: {error.message}")
 
     async def _log(self, namespace: str, pod: last_lines.Pod) -> str:

@@ -140,6 +140,5 @@ class Framework:
     def unimplemented(self, runtime: Runtime, kind: str) -> Iterator[str]:
         """The sources in the runtime's policy of that kind that no plugin implements, such as Flux."""
         policy = json_reader.mapping(runtime.spec.get(kind), FieldPath("spec").child(kind))
-        for source, value in policy.items():
-            if value is not None and source != "numNodes" and source not in self.implemented(kind):
-                yield source
+        known = {*self.implemented(kind), *(["numNodes"] if kind == "mlPolicy" else [])}
+        yield from (source for source, value in policy.items() if value is not None and source not in known)

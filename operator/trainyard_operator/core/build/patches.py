@@ -1,7 +1,8 @@
 """A TrainJob's runtimePatches, and the rules for them that hold for any runtime (Trainer v2.3).
 
-Called by `framework` before a patch is merged, by the JobSet plugin's
-`validate`, and by `validation` where there is no runtime to look at. Upstream
+Called by the JobSet plugin's `validate`, and by `validation` where there is no
+runtime to look at; `info`, `limits` and the Volcano plugin take the patches
+apart with `parts`. Upstream
 also has rules against names that the runtime does not know, but validates the
 runtime after merging the patches into it, so these rules never apply. They are
 left out here.
