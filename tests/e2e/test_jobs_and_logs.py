@@ -215,7 +215,9 @@ def test_restarts_of_a_container_lose_and_double_no_line(team_a: Cluster) -> Non
         container={"volumeMounts": [{"name": "runs", "mountPath": "/runs"}]},
     )
     count = "n=$(ls /runs | wc -l); touch /runs/$n"
-    job = trainjob("restarted", f'{count}; echo "run $n begins"; echo "run $n ends"; [ $n -ge 2 ]')
+    # Nobody can read the first run's lines once the second has ended, so it waits for its reader.
+    wait = "[ $n -gt 0 ] || sleep 10"
+    job = trainjob("restarted", f'{count}; {wait}; echo "run $n begins"; echo "run $n ends"; [ $n -ge 2 ]')
     job["spec"]["runtimeRef"] = {"kind": "TrainingRuntime", "name": "restarts-in-place"}
     team_a.apply(in_place)
     team_a.apply(job)
