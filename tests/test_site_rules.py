@@ -145,8 +145,14 @@ def test_parameters_of_the_site_hold_where_a_stack_says_nothing_else(clone: Path
             RULE.replace("cost-center", "image-tag"),
             "site/again.py:1: there is already a rule image-tag",
         ),
+        pytest.param(
+            "owner",
+            RULE.replace("cost-center", "owner").replace(".get(FRAMEWORK)", "[FRAMEWORK + 's']"),
+            "site/owner.py:24: the rule owner ends with KeyError: 'trainer.kubeflow.org/frameworks'; correct",
+            marks=pytest.mark.long,
+        ),
     ],
-    ids=["syntax", "import", "no rule", "twice", "the name of a shipped one"],
+    ids=["syntax", "import", "no rule", "twice", "the name of a shipped one", "an exception"],
 )
 def test_a_mistake_in_the_folder_ends_every_command_with_its_place(
     clone: Path, name: str, text: str, said: str

@@ -38,7 +38,7 @@ class Answer:
 def answer(value: Json, old: Json | None, user: str, today: date, policies: Policies) -> Answer:
     """The webhook's answer to a request of `user` that changes `old` (None: nothing) to `value`.
 
-    Raises nothing, whatever the object holds.
+    Raises nothing, whatever the object holds, but `RuleError` for a rule that ends with an exception.
     """
     if user in policies.parameters.controllers:
         return Answer()

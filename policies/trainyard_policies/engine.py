@@ -5,17 +5,18 @@ Values in, values out: today is a value too. All gates use it, so they agree.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from itertools import islice
-from typing import Final
+from typing import Final, TypeVar
 
 from trainyard_api import names
 from trainyard_api.errors import FieldPath, InvalidFieldError, UserError
 from trainyard_api.json_types import Json
 
-from . import exceptions, manifest, rules
+from . import exceptions, manifest, rules, site_rules
 from .exceptions import Exemption
 from .manifest import Manifest, Workload
 from .parameters import Parameters
@@ -25,6 +26,8 @@ from .settings import DEFAULT, Policies
 from .shapes import check as shapes
 from .subject import Subject
 
+Result = TypeVar("Result")
+
 MORE: Final = Finding(FieldPath(), f"finds more than the {MOST} reported places")
 
 Said = tuple[str, str, str]
@@ -32,7 +35,10 @@ Said = tuple[str, str, str]
 
 
 class RuleError(UserError):
-    """A rule about all manifests cannot tell what is wrong with one of them; the message is one sentence."""
+    """A rule cannot tell what is wrong: it ends with an exception, or, of all manifests, cannot read one.
+
+    The message is one sentence.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +95,10 @@ def subject(value: Json) -> Subject | None:
 def check(
     value: Json, today: date, policies: Policies = DEFAULT, only: Sequence[Rule] = rules.OF_WORKLOADS
 ) -> tuple[Violation, ...]:
-    """What the rules say about one runtime or TrainJob; nothing about any other object."""
+    """What the rules say about one runtime or TrainJob; nothing about any other object.
+
+    Raises `RuleError` for a rule that ends with an exception.
+    """
     target = subject(value)
     if target is None:
         return ()
@@ -132,7 +141,8 @@ def check_all(
     """What the rules say about all manifests together, each with the position of the one it is about.
 
     A manifest that cannot be read is left out: `check` reports it. Raises `RuleError`
-    for a rule that reads more of one than it can, and does not say of which.
+    for a rule that reads more of one than it can, and does not say of which, or that
+    ends with another exception.
     """
     manifests: dict[int, Manifest] = {}
     for position, value in enumerate(values):
@@ -157,7 +167,7 @@ def _together(
     rule: StackRule, manifests: Sequence[Manifest], parameters: Parameters
 ) -> Iterator[tuple[Manifest, Finding]]:
     try:
-        yield from rule.check(manifests, parameters)
+        yield from _results(rule, partial(rule.check, manifests, parameters))
     except InvalidFieldError as error:
         raise RuleError(
             f"the rule {rule.id} cannot read a field: {error}; let the rule report the manifest that has it, "
@@ -204,10 +214,24 @@ def _first(findings: Iterator[tuple[About, Finding]], rule: Rule) -> Iterator[tu
 def _findings(rule: Rule, workload: Workload, parameters: Parameters) -> Iterator[tuple[About, Finding]]:
     """A rule's findings, and what it could not read as findings of `well-formed`."""
     try:
-        for finding in rule.check(workload, parameters):
+        for finding in _results(rule, partial(rule.check, workload, parameters)):
             yield rule, finding
     except InvalidFieldError as error:
         yield from ((well_formed.RULE, Finding.of(one)) for one in error.errors)
+
+
+def _results(rule: About, check: Callable[[], Iterable[Result]]) -> Iterator[Result]:
+    """What the check of a rule yields; raises `RuleError` if it ends with an exception of its own."""
+    try:
+        yield from check()
+    except InvalidFieldError:
+        raise
+    except Exception as error:
+        sentence = f"the rule {rule.id} ends with {type(error).__name__}: {error}"
+        if not rule.page:
+            raise RuleError(f"{sentence}; report this as a bug in the rules") from error
+        line = site_rules.line(error, rule.page)
+        raise RuleError(f"{rule.page}:{line}: {sentence}; correct the rule") from error
 
 
 def _unreadable(

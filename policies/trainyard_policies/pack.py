@@ -148,10 +148,14 @@ def _of_workloads(rule: Rule, subject: Subject, policies: Policies) -> crossguar
                 report(violation.with_remedy, None)
         except ValidationError as error:
             report("; ".join(_sentences(f"{rule.id}: its config", error, Parameters)), None)
+        except engine.RuleError as error:
+            report(str(error), None)
 
     def remediate(args: crossguard.ResourceValidationArgs) -> Any:  # the SDK's type forgets plain mappings
-        edits = [edit for violation in violations(args) for edit in violation.finding.edits]
-        return edited(_plain(args.props), edits) if edits else None
+        with suppress(engine.RuleError):  # `validate` reports it
+            edits = [edit for violation in violations(args) for edit in violation.finding.edits]
+            return edited(_plain(args.props), edits) if edits else None
+        return None
 
     return crossguard.ResourceValidationPolicy(
         name=rule.id + _SUFFIXES[subject],
@@ -183,9 +187,10 @@ def _exceptions(policies: Policies) -> crossguard.Policy:
         value = _manifest(args)
         if value is None:
             return
-        for violation in engine.check(value, date.today(), policies):
-            if violation.exemption is not None:
-                report(f"{violation.rule.id}: {violation.message}, excepted {violation.exemption}", None)
+        with suppress(engine.RuleError):  # the rule's own policy reports it
+            for violation in engine.check(value, date.today(), policies):
+                if violation.exemption is not None:
+                    report(f"{violation.rule.id}: {violation.message}, excepted {violation.exemption}", None)
 
     return crossguard.ResourceValidationPolicy(
         name="exceptions",

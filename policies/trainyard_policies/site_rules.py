@@ -45,13 +45,14 @@ def _rule(name: str, file: str) -> Rule | StackRule:
     try:
         rule = getattr(importlib.import_module(f"{site.__name__}.{name}"), "RULE", None)
     except Exception as error:
-        raise SystemExit(f"{file}:{_line(error, file)}: {type(error).__name__}: {error}") from error
+        raise SystemExit(f"{file}:{line(error, file)}: {type(error).__name__}: {error}") from error
     if not isinstance(rule, Rule | StackRule):
         raise SystemExit(f"{file}:1: must have RULE, a Rule or a StackRule (docs/write-a-policy.md)")
     return rule
 
 
-def _line(error: Exception, file: str) -> int:
+def line(error: Exception, file: str) -> int:
+    """The line of a rule's file at which an exception has come out of it; 1 if it has not passed there."""
     if isinstance(error, SyntaxError) and error.lineno:
         return error.lineno
     frames = traceback.extract_tb(error.__traceback__)

@@ -5,7 +5,7 @@ away), or `manifests` in full for a rule about all of them; the `parameters` of
 a stack; and the findings, as whole objects. No findings means that it passes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import date
@@ -16,7 +16,6 @@ from typing import Any
 from trainyard_api import documents
 from trainyard_api.errors import FieldPath, invalid
 from trainyard_policies import rules
-from trainyard_policies.manifest import Manifest
 from trainyard_policies.parameters import Parameters
 from trainyard_policies.rule import Edit, Finding, Rename, StackRule, edited
 from trainyard_policies.settings import Policies
@@ -101,14 +100,19 @@ STRICT = (
 """What every gate says of `strict_rule`."""
 
 
-def strict_rule() -> StackRule:
+def strict_rule() -> Any:
     """A rule that does not handle what it cannot read."""
+    return ending_with(invalid("spec", "x", "must be an object"), "chart-hooks")
 
-    def check(manifests: Sequence[Manifest], _: Parameters) -> Iterator[tuple[Manifest, Finding]]:
+
+def ending_with(error: Exception, name: str) -> Any:
+    """That rule, with an exception in its check."""
+
+    def check(*_: Any) -> Iterator[Any]:
         yield from ()
-        raise invalid("spec", "x", "must be an object")
+        raise error
 
-    [rule] = (rule for rule in rules.OF_THE_STACK if rule.id == "chart-hooks")
+    rule: Any = rules.BY_ID[name]
     return replace(rule, check=check)
 
 

@@ -16,6 +16,7 @@ from tests.support.rule_examples import (
     Example,
     OnThatDay,
     changed,
+    ending_with,
     manifest,
     of_the_stack,
     strict_rule,
@@ -92,6 +93,15 @@ def test_a_stack_policy_whose_rule_cannot_read_a_resource_says_so(monkeypatch: p
         {},
     )
     assert reported(named("chart-hooks"), crossguard.StackValidationArgs([resource])) == [(STRICT, None)]
+
+
+def test_a_policy_whose_rule_ends_with_an_exception_says_so_and_repairs_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rules, "OF_WORKLOADS", (ending_with(KeyError("spec"), "service-account-token"),))
+    policy, runtime = named("service-account-token"), arguments(manifest("runtime"))
+    said = "the rule service-account-token ends with KeyError: 'spec'; report this as a bug in the rules"
+    assert (reported(policy, runtime), policy.remediate(runtime)) == ([(said, None)], None)
 
 
 def test_every_rule_is_a_policy_at_the_level_of_the_stack():

@@ -1,5 +1,6 @@
 """Each rule finds what its table of examples says, and nothing else."""
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tests.support.rule_examples import (
     Example,
     all_examples,
     changed,
+    ending_with,
     manifest,
     of_the_stack,
     of_workloads,
@@ -57,6 +59,25 @@ def test_a_rule_about_all_manifests_that_cannot_read_one_is_named():
     with pytest.raises(engine.RuleError) as error:
         engine.check_all([manifest("trainjob")], TODAY, only=[strict_rule()])
     assert (error.value.exit_code, str(error.value)) == (2, STRICT)
+
+
+@pytest.mark.parametrize(
+    ("page", "place", "way_out"),
+    [
+        ("", "", "report this as a bug in the rules"),
+        ("tests/support/rule_examples.py", r"tests/support/rule_examples\.py:1\d\d: ", "correct the rule"),
+    ],
+    ids=["of ours", "of a site"],
+)
+def test_a_rule_that_ends_with_an_exception_is_named(page: str, place: str, way_out: str):
+    of_workload, of_stack = (
+        replace(ending_with(KeyError("spec"), rule), page=page) for rule in ("image-tag", "chart-hooks")
+    )
+    said = "ends with KeyError: 'spec'"
+    with pytest.raises(engine.RuleError, match=f"^{place}the rule image-tag {said}; {way_out}$"):
+        engine.check(manifest("runtime"), TODAY, only=[of_workload])
+    with pytest.raises(engine.RuleError, match=f"^{place}the rule chart-hooks {said}; {way_out}$"):
+        engine.check_all([manifest("runtime")], TODAY, only=[of_stack])
 
 
 @pytest.mark.parametrize("example", of_workloads(), ids=str)
