@@ -91,6 +91,7 @@ TERM = f"{POD}.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecuti
 ADDED = f"{POD}.containers[0].securityContext.capabilities.add"
 TEAM = {"matchLabels": {"team": "a"}}
 TEN = [f"C{n}" for n in range(10)]
+MOST_BYTES = {"name": "kernel.msgmax", "value": "65536"}
 
 
 @pytest.mark.parametrize(
@@ -99,6 +100,7 @@ TEN = [f"C{n}" for n in range(10)]
         ("pod-affinity", TERM, [{"namespaceSelector": TEAM}], [{"namespaceSelector": {}}]),
         ("pod-affinity", TERM, [{"namespaces": ["a"]}], [{"namespaces": ["b"]}]),
         ("privileges", ADDED, [*TEN, "IPC_LOCK"], [*TEN, "SYS_ADMIN"]),
+        ("privileges", f"{POD}.securityContext.sysctls", [{**MOST_BYTES, "value": "1"}], [MOST_BYTES]),
         ("pod-consistency", f"{POD}.overhead", {"cpu": "2"}, {"cpu": "1m"}),
     ],
 )

@@ -72,6 +72,15 @@ ADDS = f"must not add capabilities, adds {', '.join(f'C{n}' for n in range(10))}
             id="a capability that the sentence leaves out",
         ),
         pytest.param(
+            runtime(NODE, securityContext={"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}),
+            runtime(NODE, securityContext={"sysctls": [{"name": "kernel.msgmax", "value": "65536"}]}),
+            (
+                "privilege securityContext.sysctls[0] (privileges: must be a sysctl of the baseline Pod "
+                "Security Standard, is kernel.msgmax)",
+            ),
+            id="another value of a sysctl",
+        ),
+        pytest.param(
             runtime(NODE, hostNetwork=True), runtime(OTHER, hostNetwork=True), (), id="another image"
         ),
     ],

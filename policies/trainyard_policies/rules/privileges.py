@@ -104,7 +104,7 @@ def _sysctls(security: Json, path: FieldPath) -> Iterator[Finding]:
         if sysctl["name"] not in SYSCTLS:
             name, hint = json_reader.shown(sysctl["name"]), similar.hint(sysctl["name"], SYSCTLS)
             message = f"must be a sysctl of the baseline Pod Security Standard, is {name}{hint}"
-            yield Finding(at.index(position).child("name"), message)
+            yield Finding(at.index(position), message)  # with its value, which may not change either
 
 
 def _annotations(job: ReplicatedJob) -> Iterator[Finding]:
