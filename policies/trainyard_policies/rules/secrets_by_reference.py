@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Final
 from urllib.parse import urlsplit
 
-from trainyard_api import json_reader, secret_forms
+from trainyard_api import json_reader, names, secret_forms
+from trainyard_api.errors import FieldPath
 
 from ..manifest import Container, Workload
 from ..parameters import Parameters
@@ -22,6 +23,8 @@ _SPECIAL_TOKEN: Final = re.compile(
     r"(^|_)(BOS|CLS|EOS|MASK|PAD|SEP|STOP|UNK)_TOKEN$|^(<[^<>]{1,40}>|\[[A-Z]{1,10}\])$"
 )
 """A tokenizer's tokens, by their names and by what they look like: `PAD_TOKEN`, `<pad>`, `[MASK]`."""
+_REFERENCE: Final = re.compile(r"\$(?:\$|\(([^()]+)\))")
+"""Another variable, which Kubernetes puts in its place; `$$` stands for `$`."""
 _SETTING: Final = re.compile(r"[01]|true|false|yes|no|on|off", re.IGNORECASE)
 """Values that turn something on or off, as of `HF_HUB_DISABLE_IMPLICIT_TOKEN`."""
 SECRET_VALUE: Final = re.compile(rf"\b(?:{secret_forms.TOKENS})|{secret_forms.PRIVATE_KEY}")
@@ -31,25 +34,45 @@ SECRET_VALUE: Final = re.compile(rf"\b(?:{secret_forms.TOKENS})|{secret_forms.PR
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     """No secret in environment, command, arguments or address of a container."""
     for container in workload.containers():
-        yield from _env(container)
+        yield from _env(workload, container)
         yield from _texts(container)
         yield from _address(container)
 
 
-def _env(container: Container) -> Iterator[Finding]:
+def _env(workload: Workload, container: Container) -> Iterator[Finding]:
+    # A TrainJob adds to the variables of its runtime, and brings an initializer all of a Secret.
+    has_others = (
+        workload.subject is Subject.TRAINJOBS
+        or container.name in names.INITIALIZERS
+        or bool(container.value.get("envFrom"))
+    )
+    before: set[str] = set()
     for position, entry in enumerate(container.env):
         path = container.path.child("env").index(position).child("value")
         value = json_reader.text(entry.get("value"), path)
-        if not value:
-            continue
-        name = entry["name"]
-        # A value made of another variable, as in $(TOKEN), is a reference.
-        special = _SPECIAL_TOKEN.search(name.upper()) or _SPECIAL_TOKEN.search(value)
-        is_harmless = special or value.startswith("$(") or _SETTING.fullmatch(value) or _is_file(name, value)
-        if _SECRET_NAME.search(name.upper()) and not is_harmless:
-            yield Finding(path, f"must be valueFrom.secretKeyRef: {name} is the name of a secret")
-        elif SECRET_VALUE.search(value) or _with_password(value):
-            yield Finding(path, f"must be valueFrom.secretKeyRef: what {name} holds looks like a secret")
+        if value:
+            yield from _variable(entry["name"], value, path, None if has_others else before)
+        before.add(entry["name"])
+
+
+def _variable(name: str, value: str, path: FieldPath, before: Set[str] | None) -> Iterator[Finding]:
+    """What is wrong with a variable; `before` are those before it, None if there are others."""
+    special = _SPECIAL_TOKEN.search(name.upper()) or _SPECIAL_TOKEN.search(value)
+    is_harmless = (
+        special or _is_reference(value, before) or _SETTING.fullmatch(value) or _is_file(name, value)
+    )
+    if _SECRET_NAME.search(name.upper()) and not is_harmless:
+        yield Finding(path, f"must be valueFrom.secretKeyRef: {name} is the name of a secret")
+    elif SECRET_VALUE.search(value) or _with_password(value):
+        yield Finding(path, f"must be valueFrom.secretKeyRef: what {name} holds looks like a secret")
+
+
+def _is_reference(value: str, before: Set[str] | None) -> bool:
+    """Whether it is made of other variables, as `$(TOKEN)` and `$(USER):$(PASSWORD)` are."""
+    references = [name for name in _REFERENCE.findall(value) if name]
+    if not references or re.search(r"\w", _REFERENCE.sub("", value)):
+        return False
+    return before is None or before >= set(references)
 
 
 def _is_file(name: str, value: str) -> bool:
