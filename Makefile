@@ -204,7 +204,7 @@ bench: environment ## The benchmarks, against Kubeflow Trainer's controller [QUI
 	@$(BIN)/python -m benchmarks $(call switch,QUICK,--quick) $${ONLY:-}
 
 # Outside of .venv, so that what looks at our requirements adds none to them.
-DELIVERABLES := cli data-cache initializers operator platform policies trainers
+DELIVERABLES := cli data-cache initializers lightgbm operator platform policies trainers
 AUDITOR := $(BIN)/uv run --quiet --no-project --isolated --with-requirements requirements/audit.txt --
 
 .PHONY: audit
@@ -225,7 +225,7 @@ dist: environment ## Build the wheel, with all that a site needs: dist/trainyard
 	@ls dist/trainyard-*.whl
 
 .PHONY: context
-context: environment ## The build context of an image, as dist/NAME: NAME=operator, initializers, data-cache or trainers
+context: environment ## The build context of an image, as dist/NAME: NAME=operator, initializers, data-cache, trainers or lightgbm
 	@$(BIN)/python -c 'from pathlib import Path; from trainyard_sandbox.images import context; context("$(NAME)", Path("dist/$(NAME)"))'
 
 .PHONY: lock

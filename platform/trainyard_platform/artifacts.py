@@ -1,9 +1,10 @@
 """Upstream's charts, manifests and images: what `artifacts.yaml` pins, and where a stack gets it.
 
-Everything from other projects comes through here, so that an air-gapped site
-changes its source in one place. Manifests with a known digest are checked here.
-An image with a known digest is requested by that digest. Charts have no digest:
-Helm reads them by version. It installs nothing: components do.
+Everything from other projects comes through here, and so do the images of
+Trainyard that a stack lists, so that an air-gapped site changes its source in
+one place. Manifests with a known digest are checked here. An image with a known
+digest is requested by that digest. Charts have no digest: Helm reads them by
+version. It installs nothing: components do.
 """
 
 import hashlib
@@ -21,7 +22,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from .errors import PlatformError
-from .stack import settings
+from .stack import release_images, settings
 from .stack.settings import ArtifactSource
 
 _DIGEST = r"^sha256:[0-9a-f]{64}$"
@@ -149,7 +150,14 @@ class Artifacts:
         return f"{self.registry(pin.name)}:{pin.tag}{digest}"
 
     def registry(self, name: str) -> str:
-        """Where a registry, or what is in it, is read from: itself, or its mirror."""
+        """Where a registry, or what is in it, is read from: itself, or its mirror.
+
+        An image of Trainyard that the stack lists is read from where the list has it.
+        """
+        if name.startswith(f"{release_images.CATALOGS}/"):
+            listed = release_images.by_name(self._source.images).get(release_images.name(name))
+            if listed is not None:
+                return listed
         return f"{self._source.registry}/{name}" if self._source.source is ArtifactSource.MIRROR else name
 
     def _folder(self, name: str, version: str) -> Path:

@@ -110,12 +110,20 @@ def of_stack(text: str | None) -> Policies:
         raise ValueError("\n".join(_sentences(CONFIG, error, _Section))) from None
     except json.JSONDecodeError:
         raise ValueError(f"{CONFIG}: must be a mapping") from None
-    return section.policies.with_pools(section.node_pools, section.queues)
+    policies = section.policies.with_images(section.artifacts.images)
+    return policies.with_pools(section.node_pools, section.queues)
+
+
+class _Artifacts(BaseModel):
+    """The part of the section `artifacts` that the rules use."""
+
+    images: tuple[str, ...] = ()
 
 
 class _Section(BaseModel):
     """The part of a stack file that the rules use; the platform checks the rest."""
 
+    artifacts: _Artifacts = _Artifacts()
     policies: Policies = Policies()
     node_pools: dict[str, NodePool] = Field(default={}, alias="nodePools")
     queues: Queues = Queues()

@@ -4,7 +4,7 @@ Closed and typed: a key that does not exist is an error with its path, in a
 stack file as in `--policy-pack-config`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pydantic import Field, ValidationError, model_validator
@@ -13,6 +13,7 @@ from trainyard_api import names, pools, quantity, strict
 from trainyard_api.pools import NodePool, Taint
 from trainyard_api.strict import Quantity, StrictModel
 
+from . import images
 from .queues import Queues
 from .site import parameters as _site
 from .site.parameters import PARAMETERS
@@ -113,6 +114,16 @@ class Parameters(StrictModel):
     def bounds(self) -> Mapping[str, str]:
         """The most that a node may request of each resource, also where neither stack nor pools say it."""
         return {**_OF_ANY, **self.max_resources}
+
+    def with_images(self, allowed: Iterable[str]) -> "Parameters":
+        """These parameters, with the repositories of these images among the registries."""
+        repositories = [images.parse(image).repository for image in allowed]
+        added = [
+            repository
+            for repository in repositories
+            if not any(images.within(repository, registry) for registry in self.registries)
+        ]
+        return self.model_copy(update={"registries": (*self.registries, *added)}) if added else self
 
     def with_pools(self, declared: Mapping[str, NodePool], queues: Queues) -> "Parameters":
         """These parameters, with a stack's node pools, and the limits that are computed from them."""

@@ -5,7 +5,7 @@ The defaults are the rules' own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, JsonValue
@@ -56,6 +56,10 @@ class Policies(StrictModel):
     """Levels that replace the rules' defaults: disabled, advisory, remediate or mandatory."""
     parameters: Parameters = Parameters()
     """Registries, limits and pools of this stack. The rules compare manifests with them."""
+
+    def with_images(self, images: Iterable[str]) -> Policies:
+        """These policies, for a stack with these images in `artifacts.images`."""
+        return self.model_copy(update={"parameters": self.parameters.with_images(images)})
 
     def with_pools(self, declared: Mapping[str, NodePool], queues: Queues) -> Policies:
         """These policies, for a stack with these `nodePools` and `queues`."""

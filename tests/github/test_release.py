@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tests.support.versions import VERSION
+from trainyard_platform.stack import release_images
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / ".github/scripts/release.py"
@@ -181,6 +182,17 @@ def test_an_image_has_the_version_as_its_tag_as_stacks_name_it() -> None:
     assert build["with"]["tags"] == "${{ env.IMAGE }}:${{ env.VERSION }}"
     scripts = "".join(step.get("run", "") for step in JOBS["image"]["steps"])
     assert 'echo "VERSION=${GITHUB_REF_NAME#v}" >> "$GITHUB_ENV"' in scripts
+
+
+def test_each_image_of_a_release_is_one_that_stacks_can_list_and_has_a_bill_of_materials() -> None:
+    names = JOBS["image"]["strategy"]["matrix"]["name"]
+    assert sorted(names) == list(release_images.NAMES)
+    tags = yaml.safe_load((ROOT / "sandbox/images/images.yaml").read_text())["images"]
+    assert [tags[name]["tag"].rpartition(":")[0] for name in names] == [
+        f"{release_images.CATALOGS}/{name}" for name in names
+    ]
+    [deliverables] = re.findall(r"(?m)^DELIVERABLES := (.*)$", (ROOT / "Makefile").read_text())
+    assert set(names) <= set(deliverables.split())
 
 
 def test_what_the_jobs_made_is_what_the_last_one_takes() -> None:

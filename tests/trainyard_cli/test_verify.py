@@ -498,6 +498,18 @@ def test_of_a_new_version_each_image_of_trainyard_is_advised_about_that_the_stac
     ]
 
 
+def test_of_a_list_of_images_each_of_another_version_is_advised_about_at_its_own_line(clone: Path) -> None:
+    digest = f"sha256:{'0' * 64}"
+    old, new = f"ghcr.io/acme/operator:0.0.1@{digest}", f"ghcr.io/acme/trainers:{VERSION}@{digest}"
+    edit(PROD, f"      image: {OPERATOR}\n", "")
+    add_to_stack(f"    artifacts:\n      images:\n        - {old}\n        - {new}\n")
+    assert [line for line in refused(clone, "advisory") if line.startswith(PROD)] == [
+        f"{PROD}:{line_of(old)}: artifacts.images[0]: has version 0.0.1, but the stack is rolled out with "
+        f"Trainyard {VERSION}: set it to the image of version {VERSION}"
+    ]
+    assert refused(clone) == []
+
+
 def test_what_cannot_be_asked_is_said(clone: Path) -> None:
     code, _, err = answer(clone, since="nowhere")
     assert (code, "not a git repository" in err) == (2, True)

@@ -24,7 +24,8 @@ def test_the_page_that_is_checked_in_is_current() -> None:
 
 ROWS = {
     "networkPolicies": ("boolean", "`true`"),
-    "operator.image": ("image", "*required*"),
+    "operator.image": ("image", ""),
+    "artifacts.images": ("list of image", ""),
     "operator.replicas": ("integer from 1 to 2", "`1`"),
     "operator.resources": ("object", ""),
     "operator.resources.cpu": ("quantity", "`100m`"),

@@ -147,6 +147,14 @@ def test_a_policys_config_comes_before_the_stacks_parameters():
     assert policy.config_schema.properties == {"registries": {"type": "array"}}
 
 
+def test_an_image_that_the_stack_lists_comes_from_an_allowed_registry():
+    image = f"ghcr.io/acme/train/trainers:1.0.0@sha256:{'0' * 64}"
+    value = changed("runtime", {f"{CONTAINER}.image": image})
+    for images, findings in (([], 1), ([image], 0)):
+        policies = pack.of_stack(json.dumps({"artifacts": {"images": images}}))
+        assert len(reported(named("image-registry", policies), arguments(value))) == findings
+
+
 def test_a_config_that_is_wrong_is_said_and_refused():
     policy = named("node-bounds")
     [(message, _)] = reported(policy, arguments(manifest("runtime"), {"maxNodes": 0.0}))

@@ -32,6 +32,18 @@ def test_with_pools_no_more_than_their_nodes_hold_and_the_largest_machine_has():
     assert bounds(Parameters().with_pools(POOLS, NONE)) == (550, {"cpu": "180", "memory": "900Gi"})
 
 
+def test_the_images_of_a_stack_add_their_repositories_to_the_registries_that_do_not_have_them():
+    parameters = Parameters(registries=("registry.k8s.io", "ghcr.io/acme"))
+    digest = f"sha256:{'0' * 64}"
+    images = [f"ghcr.io/acme/operator:1.0.0@{digest}", f"localhost:5000/trainers:1.0.0@{digest}"]
+    assert parameters.with_images(images).registries == (
+        "registry.k8s.io",
+        "ghcr.io/acme",
+        "localhost:5000/trainers",
+    )
+    assert parameters.with_images([]) == parameters
+
+
 def test_what_a_stack_says_itself_stays():
     said = Parameters(max_nodes=10_000, max_resources={"cpu": "256", "nvidia.com/gpu": "8"})
     assert bounds(said.with_pools(POOLS, NONE)) == (

@@ -64,6 +64,17 @@ def test_no_rule_refuses_it_where_the_site_allows_only_its_own_registries(
     assert verify.refusals(stack, stackfile.read_as_pulumi(stack)) == []
 
 
+def test_the_sandboxs_images_replace_those_of_a_release() -> None:
+    site = document("site")
+    own = site["config"]["trainyard:platform"]
+    own["artifacts"]["images"] = [f"registry.example.com/operator:1.0.0@sha256:{'0' * 64}"]
+    del own["operator"]["image"]
+    assert settings.of(own, "site").operator.image == own["artifacts"]["images"][0]
+    value, _ = site_stack.adapted(site, SANDBOX, "1.35", PARTS)
+    read = settings.of(value["config"]["trainyard:platform"], "site")
+    assert (read.operator.image, read.artifacts.images) == ("docker.io/trainyard/operator:sandbox", ())
+
+
 def test_what_is_not_the_sites_is_said() -> None:
     site = document("site")
     site["config"]["trainyard:platform"]["volcano"] = {"enabled": True}

@@ -18,11 +18,11 @@ class DataCache(StrictModel):
     enabled: bool = False
     """Whether the stack installs LeaderWorkerSet. If not, it leaves out runtimes that start a cache."""
     initializer_image: Image | None = None
-    """Image that starts a cache. It replaces the image in the runtime's file. A release of Trainyard
-    publishes its own image, `initializers`."""
+    """Image that starts a cache. It replaces the image in the runtime's file. Default: the image
+    `initializers` in `artifacts.images`."""
     cache_image: Image | None = None
-    """Image of the cache. It replaces the image in the runtime's file. A release of Trainyard
-    publishes its own image, `data-cache`."""
+    """Image of the cache. It replaces the image in the runtime's file. Default: the image `data-cache` in
+    `artifacts.images`."""
     image: Image | None = None
     """Image of LeaderWorkerSet's controller. Default: the pinned image, from the source in `artifacts`."""
     image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT

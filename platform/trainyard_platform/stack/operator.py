@@ -55,7 +55,7 @@ class Operator(StrictModel):
     """Trainyard's own operator, which turns TrainJobs into JobSets."""
 
     image: Image
-    """Image of the operator."""
+    """Image of the operator. Required, unless `artifacts.images` contains an image `operator`."""
     image_pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
     """When nodes pull the image."""
     replicas: int = Field(default=1, ge=1, le=2)

@@ -13,6 +13,7 @@ from trainyard_api.markdown import code, prose, table
 from trainyard_api.strict import QUANTITY
 
 from . import schema
+from .release_images import PINNED
 from .settings import CONFIG_KEY
 from .value_types import DURATION, IMAGE
 
@@ -29,7 +30,7 @@ key or an invalid value with its path.
 `<name>` stands for a key of your own, and `[]` for each entry of a list. What has no default is left out, \
 unless it is *required*.
 """
-_KINDS: Final = {QUANTITY: "quantity", DURATION: "duration", IMAGE: "image"}
+_KINDS: Final = {QUANTITY: "quantity", DURATION: "duration", IMAGE: "image", PINNED: "image"}
 """Strings with a form of their own, by their patterns."""
 _REQUIRED: Final = "*required*"
 

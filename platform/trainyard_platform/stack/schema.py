@@ -15,6 +15,9 @@ def document() -> dict[str, Any]:
     """The schema of a whole stack file."""
     settings = StackSettings.model_json_schema(by_alias=True, schema_generator=descriptions.Schema)
     definitions = settings.pop("$defs")
+    # `artifacts.images` can take its place, which `settings` checks.
+    settings["required"].remove("operator")
+    definitions["Operator"]["required"].remove("image")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A Trainyard stack",

@@ -7,7 +7,7 @@ reaches a cluster.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -21,7 +21,7 @@ from trainyard_policies import queues as policies_queues
 from trainyard_policies.settings import Policies
 
 from ..errors import PlatformError
-from . import accelerators, chart_values, operator_memory, quotas
+from . import accelerators, chart_values, operator_memory, quotas, release_images
 from . import node_pools as clouds
 from . import tenants as tenancy
 from .accelerators import Accelerator, AcceleratorKind, DevicePlugin
@@ -36,6 +36,7 @@ from .observability import Observability
 from .operator import NAMESPACE, Operator
 from .pod_settings import Controllers
 from .queues import Queues
+from .release_images import ReleaseImages
 from .runtimes import RuntimeOverlay
 from .storage import Storage
 from .tenants import CIDR_WORDS, NAME, Tenant
@@ -69,6 +70,7 @@ _PATTERN_WORDS = {
     **NAME_WORDS,
     **KEY_WORDS,
     **CIDR_WORDS,
+    **release_images.WORDS,
     IMAGE: "must be an image with its registry and its tag or digest, such as docker.io/library/busybox:1.37",
 }
 
@@ -114,7 +116,7 @@ class Cluster(clouds.Clouds):
 
 
 class Artifacts(StrictModel):
-    """Source of the charts, manifests and images that `artifacts.yaml` pins."""
+    """Source of the charts, manifests and images that `artifacts.yaml` pins, and Trainyard's own images."""
 
     source: ArtifactSource = ArtifactSource.UPSTREAM
     """upstream: the projects' own addresses. mirror: `registry` and `manifests`. folder: local files."""
@@ -124,6 +126,11 @@ class Artifacts(StrictModel):
     """With source mirror: URL of the folder with the files <artifact>/<version>/<path>."""
     folder: str | None = Field(default=None, min_length=1)
     """With source folder: folder with the files <artifact>/<version>/<path>, relative to Pulumi.yaml."""
+    images: ReleaseImages = ()
+    """Trainyard's own images: the lines of `images.txt` of a release, or copies of these images. They are the
+    defaults of `operator.image`, `dataCache.initializerImage` and `dataCache.cacheImage`, and replace the
+    images `docker.io/trainyard/...` of the catalog. Pods can use them, whatever
+    `policies.parameters.registries` contains."""
 
     @model_validator(mode="after")
     def _source_is_complete(self) -> "Artifacts":
@@ -146,7 +153,7 @@ class StackSettings(StrictModel):
     cluster: Cluster = Cluster()
     """The cluster that the stack is deployed to."""
     artifacts: Artifacts = Artifacts()
-    """Source of upstream's charts, manifests and images."""
+    """Source of upstream's charts, manifests and images, and Trainyard's own images."""
     controllers: Controllers = Controllers()
     """Scheduling and image pull settings of the platform's own pods."""
     jobset: JobSet = Field(default=JobSet(), alias="jobset")
@@ -184,6 +191,11 @@ class StackSettings(StrictModel):
     drift: Drift = Drift()
     """Settings of `trainyard drift`, which compares the cluster with git."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _release_images_are_defaults(cls, values: object) -> object:
+        return release_images.filled(values) if isinstance(values, Mapping) else values
+
     @property
     def kueue_namespace(self) -> str:
         """The namespace of Kueue's controller."""
@@ -206,9 +218,19 @@ class StackSettings(StrictModel):
 
     @property
     def rules(self) -> Policies:
-        """The rules as every gate enforces them: with the stack's node pools and its Kueue."""
+        """The rules as every gate enforces them: with the stack's images, its node pools and its Kueue."""
         queues = policies_queues.Queues.of(self.queues.model_dump(by_alias=True))
-        return self.policies.with_pools(self.node_pools, queues).with_kueue(self.kueue_namespace)
+        policies = self.policies.with_images(self.artifacts.images)
+        return policies.with_pools(self.node_pools, queues).with_kueue(self.kueue_namespace)
+
+    @property
+    def images_of_trainyard(self) -> dict[str, str | None]:
+        """The image of each setting in `release_images.SETTINGS`."""
+        return {
+            "operator.image": self.operator.image,
+            "dataCache.initializerImage": self.data_cache.initializer_image,
+            "dataCache.cacheImage": self.data_cache.cache_image,
+        }
 
     @property
     def labels_of_tenants(self) -> dict[str, str]:
@@ -295,11 +317,18 @@ class StackSettings(StrictModel):
         """Valid settings that have no effect, or not the one that they seem to have: by path, a sentence with
         the way out.
         """
-        plugins = self._plugins_without_rights()
+        always = (*self._images_named_twice(), *self._plugins_without_rights())
         if not (self.kueue.enabled and self.queues.cluster_queues):
-            return dict(plugins)
+            return dict(always)
         queues = (*self._unused_pools(), *self._pools_in_others(), *self._ignored_local_queues())
-        return dict((*plugins, *queues))
+        return dict((*always, *queues))
+
+    def _images_named_twice(self) -> Iterator[tuple[str, str]]:
+        listed = release_images.by_name(self.artifacts.images)
+        for place, image in self.images_of_trainyard.items():
+            name = release_images.SETTINGS[place]
+            if name in listed and image != listed[name]:
+                yield place, f"takes precedence over the image {name} in artifacts.images: remove one of them"
 
     def _plugins_without_rights(self) -> Iterator[tuple[str, str]]:
         for kind, accelerator in self.accelerators.items():

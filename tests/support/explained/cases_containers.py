@@ -159,6 +159,32 @@ CASES = (
         ),
     ),
     Case(
+        "an image that a release publishes under another name comes with the setting that has this name",
+        seen(
+            pods=(
+                pod(
+                    statuses=[
+                        {
+                            "name": "node",
+                            "image": "docker.io/trainyard/lightgbm:1.0.0",
+                            "state": waiting("ErrImagePull", "no such host"),
+                        }
+                    ],
+                    phase="Pending",
+                ),
+            )
+        ),
+        Finding(
+            Reason.IMAGE_NOT_PULLED,
+            FIRST,
+            "image docker.io/trainyard/lightgbm:1.0.0 cannot be pulled: ErrImagePull: no such host. "
+            "On a sandbox, `trainyard sandbox up --with all` adds it. "
+            "On another cluster, the platform team lists it in `artifacts.images`",
+            "correct the image docker.io/trainyard/lightgbm:1.0.0, "
+            "or give the pods a pull secret for its registry",
+        ),
+    ),
+    Case(
         "a Secret that a container reads is named",
         seen(
             pods=(pod(0, "Pending", state=waiting("CreateContainerConfigError", 'secret "token" not found')),)

@@ -23,6 +23,8 @@ from .trainjob import with_reported_step
 
 _OF_A_SANDBOX: Final = "docker.io/trainyard/"
 """Images that no registry has, and a sandbox only if somebody has asked for them."""
+_ONLY_OF_A_SANDBOX: Final = ":sandbox"
+"""The tag of those that no release has under another name."""
 _START_ENDED: Final = frozenset({"StartError", "ContainerCannotRun"})
 _LEAST_MEMORY: Final = quantity.parse("6Mi")
 _TRIES_AGAIN: Final = "; trying again in "
@@ -59,6 +61,8 @@ def image_not_pulled(observation: Observation) -> Finding | None:
             message = f"image {image} cannot be pulled: {_reason(status)}: {_message(status)}"
             if image.startswith(_OF_A_SANDBOX):
                 message += ". On a sandbox, `trainyard sandbox up --with all` adds it"
+                if not image.endswith(_ONLY_OF_A_SANDBOX):
+                    message += ". On another cluster, the platform team lists it in `artifacts.images`"
             return _about_pod(
                 observation,
                 Reason.IMAGE_NOT_PULLED,
