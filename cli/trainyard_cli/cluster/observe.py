@@ -61,7 +61,7 @@ _LOG_LINES: Final = 20
 _SILENT_LINES: Final = 5
 """Once ranks are silent, only their launcher may say more."""
 
-_JOBSET_CONTROLLER: Final = (names.JOBSET_NAMESPACE, "jobset-controller")
+_JOBSET_CONTROLLER: Final = (names.JOBSET_NAMESPACE, names.JOBSET_CONTROLLER)
 
 
 async def observe(client: Client, namespace: str, job: str, operator_namespace: str) -> Observation:
@@ -109,7 +109,7 @@ async def _followed(
         leases = go(look.leases(operator_namespace if needs.operator else None))
         controller = go(look.get(Subject.JOBSET_CONTROLLER, deployments, *_JOBSET_CONTROLLER))
         queueing = DEPLOYMENTS if needs.kueue else None
-        its = go(look.get(Subject.KUEUE, queueing, names.KUEUE_NAMESPACE, kueue.NAME))
+        its = go(look.get(Subject.KUEUE, queueing, names.KUEUE_NAMESPACE, names.KUEUE_CONTROLLER))
         groups = go(look.pod_groups(needs.pod_groups, name(first.trainjob)))
         nodes = go(look.nodes(needs))
         log = go(look.log(needs))

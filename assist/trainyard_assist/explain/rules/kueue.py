@@ -24,8 +24,6 @@ from .. import facts
 from ..model import Finding, Observation, Ref, Subject
 from .finding import finding_of
 
-NAME: Final = "kueue-controller-manager"
-"""Name of Kueue's Deployment in upstream's chart."""
 _RESUMES_WITHIN: Final = 60.0
 """Seconds in which Kueue resumes what it has admitted, also while it is busy."""
 _PATIENCE: Final = 5.0
@@ -66,7 +64,7 @@ def down(observation: Observation) -> Finding | None:
     """It waits for Kueue, which does not run: what Kueue said last may be long past."""
     if not is_needed(observation) or Subject.KUEUE in observation.unseen:
         return None
-    about = Ref("Deployment", NAME, names.KUEUE_NAMESPACE)
+    about = Ref("Deployment", names.KUEUE_CONTROLLER, names.KUEUE_NAMESPACE)
     if observation.kueue is not None:
         if read.number(observation.kueue, "status", "availableReplicas") > 0:
             return None
