@@ -25,6 +25,7 @@ from trainyard_kube.credentials import Credentials
 
 from ..cluster import connection
 from ..cluster.resend import Resending, Stage
+from ..confirmation import confirmed
 from ..files import unsent
 from ..options import Context, Kubeconfig, same_place
 from ..output import CANNOT_ASK, FINE, REFUSED, Form, Output
@@ -206,7 +207,7 @@ def command(
     raise typer.Exit(
         run(
             job,
-            ask=answers.confirmed,
+            ask=confirmed,
             name=name,
             yes=yes,
             dry_run=dry_run,

@@ -34,10 +34,11 @@ from trainyard_kube.credentials import Credentials
 
 from ..cluster import connection, job_names
 from ..cluster import run as cluster
+from ..confirmation import confirmed
 from ..files import run_settings
 from ..options import Context, Kubeconfig, Namespace, same_place
 from ..output import FINE, REFUSED, Form, write_json
-from . import answers, attach, run_interactive, run_local, run_volume, run_workspace
+from . import attach, run_interactive, run_local, run_volume, run_workspace
 from .questions import require_names
 from .run_interactive import Shell
 
@@ -245,7 +246,7 @@ def _print(manifests: Sequence[Json], form: Form, out: TextIO) -> None:
 
 def ask_on_terminal() -> Callable[[str], bool] | None:
     """Asks the user; None if there is no terminal to ask on."""
-    return answers.confirmed if sys.stdin.isatty() else None
+    return confirmed if sys.stdin.isatty() else None
 
 
 Words = Annotated[
