@@ -118,7 +118,7 @@ def run(
             remarks=remarks,
             waiting=None if shell is None else shell.waiting,
         )
-        draft, lines = asyncio.run(_draft(credentials, request))
+        draft, lines = _draft(credentials, request)
         talk.writelines(f"{line}\n" for line in lines)
         talk.flush()
         if dry_run:
@@ -202,14 +202,17 @@ def _suffix() -> str:
     return "".join(secrets.choice(SUFFIX) for _ in range(SUFFIX_LENGTH))
 
 
-async def _draft(credentials: Credentials, request: cluster.Request) -> tuple[Draft, list[str]]:
+def _draft(credentials: Credentials, request: cluster.Request) -> tuple[Draft, list[str]]:
     warnings: list[str] = []
-    async with connection.client(credentials, "run", warned=warnings.append) as client:
-        try:
-            draft = await cluster.draft(client, request, warnings)
-            return draft, list(plan.lines(draft, client.time.now()))
-        except InvalidFieldError as error:
-            raise UserError(clean(str(error))) from error
+
+    async def look(client: Client) -> tuple[Draft, list[str]]:
+        draft = await cluster.draft(client, request, warnings)
+        return draft, list(plan.lines(draft, client.time.now()))
+
+    try:
+        return connection.ask(credentials, "run", look, warned=warnings.append)
+    except InvalidFieldError as error:
+        raise UserError(clean(str(error))) from error
 
 
 async def _send(client: Client, draft: Draft, *, is_generated: bool) -> dict[str, Any]:
