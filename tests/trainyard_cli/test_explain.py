@@ -279,6 +279,15 @@ def test_controllers_of_the_sites_own_are_found_by_the_labels_of_upstream() -> N
     ]
 
 
+def test_who_may_not_list_all_deployments_still_sees_that_the_stacks_controllers_are_gone() -> None:
+    api = waiting(Others())
+    for _ in ("of JobSet", "of Kueue"):
+        api.forbid(DEPLOYMENTS)
+    observation = api.observe()
+    assert (observation.jobset_controller, observation.kueue) == (None, None)
+    assert {"JobSet controller", "Kueue"}.isdisjoint(map(str, observation.unseen))
+
+
 def test_who_holds_the_quota_is_looked_for_in_all_queues_of_the_cohort() -> None:
     api = waiting(Queueing())
     api.put(VISIBLE, {"items": [{"metadata": {"name": "trainjob-tj-1"}, "positionInClusterQueue": 1}]})

@@ -240,15 +240,19 @@ class _Look:
         return tuple(lease for lease in leases if lease is not None)
 
     async def controller(self, controller: _Controller | None) -> Json | None:
-        """Its Deployment: that of a stack, or else one of the site's own; None if it is not requested."""
+        """Its Deployment: that of a stack, or else one of the site's own; None if it is not requested.
+
+        Who may not list the Deployments of all namespaces sees only that of a stack.
+        """
         if controller is None:
             return None
-        subject = controller.subject
-        usual = await self.get(subject, DEPLOYMENTS, controller.namespace, controller.name)
-        if usual is not None or subject in self.unseen:
+        usual = await self.get(controller.subject, DEPLOYMENTS, controller.namespace, controller.name)
+        if usual is not None or controller.subject in self.unseen:
             return usual
-        label = f"app.kubernetes.io/name={controller.label}"
-        return next(iter(await self.all(subject, DEPLOYMENTS, None, labelSelector=label)), None)
+        label = {"labelSelector": f"app.kubernetes.io/name={controller.label}"}
+        with contextlib.suppress(ApiError):
+            return next(iter(await in_time(self._pages(DEPLOYMENTS.path(None), label))), None)
+        return None
 
     async def pod_groups(self, api_versions: tuple[str, ...], name: str) -> tuple[Json, ...]:
         """The PodGroups of the gang schedulers that the pods name."""
