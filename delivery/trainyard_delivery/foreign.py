@@ -23,7 +23,7 @@ _INSTEAD: Final = {
     names.KUEUE_NAMESPACE: "kueue.controller: existing",
     names.JOBSET_NAMESPACE: "jobset.enabled: false",
     names.LWS_NAMESPACE: "dataCache.enabled: false",
-    "scheduler-plugins": "coscheduling.enabled: false",
+    names.SCHEDULER_PLUGINS: "coscheduling.enabled: false",
     names.VOLCANO_NAMESPACE: "volcano.enabled: false",
 }
 """By namespace, the setting with which a stack installs no controller there."""

@@ -24,7 +24,7 @@ from trainyard_platform.stack.tenants import Tenant
 
 NODE_POOL: Final = "NodePool"
 GANG_SCHEDULER: Final = "GangScheduler"
-SCHEDULERS: Final = {"volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}
+SCHEDULERS: Final = {"volcano": "volcano", "coscheduling": names.COSCHEDULING_SCHEDULER}
 """Parts of a stack that schedule gangs, and what pods name each as their schedulerName."""
 NAMESPACE: Final = "Namespace"
 ROLE_BINDING: Final = "RoleBinding"

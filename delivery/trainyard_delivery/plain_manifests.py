@@ -60,14 +60,14 @@ def waves(state: Json) -> list[Placed]:
 
     Raises `PlatformError` if a Secret among them is not empty, or if two would be one file.
     """
-    resources = {resource["urn"]: resource for resource in state["deployment"]["resources"]}
-    level = _Levels(resources)
+    level = _Levels({resource["urn"]: resource for resource in pulumi_state.resources(state)})
     objects = list(pulumi_state.objects(state))
     # A component's own level is not a wave: the levels in use become 0, 1, 2 and so on.
     levels = sorted({level.of(resource["urn"]) for resource in objects})
     waves_of_levels = {number: wave for wave, number in enumerate(levels)}
     manifests = [
-        _placed(resource["inputs"], waves_of_levels[level.of(resource["urn"])]) for resource in objects
+        _placed(pulumi_state.inputs(resource), waves_of_levels[level.of(resource["urn"])])
+        for resource in objects
     ]
     if full := [
         placed.manifest["metadata"]["name"] for placed in manifests if _holds_a_secret(placed.manifest)

@@ -292,10 +292,9 @@ def load(
         CredentialsError: A line names the problem and its place.
     """
     if kubeconfig is not None:
-        return from_kubeconfig([_path(kubeconfig)], context, run_plugin)
+        return from_kubeconfig([_only_path(kubeconfig)], context, run_plugin)
     if env := os.environ.get("KUBECONFIG"):
-        paths = [_path(p) for p in env.split(os.pathsep) if p]
-        return from_kubeconfig(paths, context, run_plugin)
+        return from_kubeconfig(_paths(env), context, run_plugin)
     default = _path("~/.kube/config")
     if _may_exist(default):
         return from_kubeconfig([default], context, run_plugin)
@@ -331,6 +330,23 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT) -> Credentials:
         in_cluster=True,
         namespace=namespace.read_text().strip() if namespace.exists() else "default",
     )
+
+
+def _paths(text: str) -> list[Path]:
+    """The paths in the value of KUBECONFIG."""
+    return [_path(path) for path in text.split(os.pathsep) if path]
+
+
+def _only_path(text: str) -> Path:
+    """The path of one file, as kubectl reads it: its name may contain what separates several."""
+    path = _path(text)
+    if os.pathsep in text and not _may_exist(path):
+        value = shlex.quote(os.pathsep.join(map(str, _paths(text))))
+        raise CredentialsError(
+            f"kubeconfig {path}: no such file, and --kubeconfig takes one. For several, leave it out and set "
+            f"KUBECONFIG={value}"
+        )
+    return path
 
 
 def _path(text: str) -> Path:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from trainyard_api import names
 from trainyard_api.compatibility import Table
 
 from .artifacts import Artifacts
@@ -22,7 +23,7 @@ def used(stack: StackSettings, artifacts: Artifacts) -> dict[str, str]:
     if stack.volcano.enabled:
         images["volcano"] = None
     if stack.coscheduling.enabled:
-        images["scheduler-plugins"] = None
+        images[names.SCHEDULER_PLUGINS] = None
     versions = {"trainer": artifacts.version("trainer")}
     for part, image in images.items():
         tag = _VERSION_TAG.search(image or "")

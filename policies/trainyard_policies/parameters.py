@@ -18,8 +18,12 @@ from .queues import Queues
 from .site import parameters as _site
 from .site.parameters import PARAMETERS
 
-_KUEUE_IN: Final = "system:serviceaccount:{namespace}:kueue-controller-manager"
-KUEUE: Final = _KUEUE_IN.format(namespace=names.KUEUE_NAMESPACE)
+
+def _kueue_in(namespace: str) -> str:
+    return f"system:serviceaccount:{namespace}:{names.KUEUE_CONTROLLER}"
+
+
+KUEUE: Final = _kueue_in(names.KUEUE_NAMESPACE)
 """Kueue, which writes a flavor's node labels and tolerations into the TrainJobs that it admits."""
 
 
@@ -148,7 +152,7 @@ class Parameters(StrictModel):
 
     def with_kueue(self, namespace: str) -> "Parameters":
         """These parameters, for a Kueue in this namespace."""
-        theirs = _KUEUE_IN.format(namespace=namespace)
+        theirs = _kueue_in(namespace)
         controllers = tuple(theirs if one == KUEUE else one for one in self.controllers)
         return self.model_copy(update={"controllers": controllers})
 

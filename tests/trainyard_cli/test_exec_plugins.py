@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -414,6 +415,26 @@ def test_a_plugin_for_a_completion_asks_nobody_and_is_not_waited_for(
     assert source is not None
     assert source.token() == "False True "
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_plugin_that_is_late_for_a_completion_ends_with_what_it_has_started(folder: Path) -> None:
+    pipe = folder / "pipe"
+    os.mkfifo(pipe)
+    lasts = ["sh", "-c", "echo begun; sleep 30; echo survived"]
+    body = f"""
+        import subprocess
+        subprocess.run({lasts}, stdout=open({str(pipe)!r}, "w"))
+        """
+    where, printed = kubeconfig(folder, "https://10.0.0.1", script(folder, body)), ""
+    for seconds in count(1):
+        with open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)) as reader:
+            with pytest.raises(CredentialsError, match="cloud-cli did not answer in time"):
+                connection.load_or_sandbox(where, None, time.monotonic() + seconds)
+            os.set_blocking(reader.fileno(), True)
+            printed = reader.read()  # up to the end of whoever could write
+        if printed:  # else the machine was too busy to start it in time
+            break
+    assert printed == "begun\n"
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from tests.support.explained.objects import (
 )
 from tests.support.fake_api import FakeApi, run, status
 from trainyard_api.reasons import Reason
+from trainyard_assist import read
 from trainyard_assist.explain import Diagnosis, Finding, Observation, Ref, State
 from trainyard_assist.explain.model import Mark, Silence, Stage, Unseen
 from trainyard_cli.cluster import last_lines, patience
@@ -54,6 +55,7 @@ LAST_LINES = "/api/v1/namespaces/team/configmaps/tj-last-lines"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/trainyard-system/leases/trainyard-operator"
 UPSTREAM_LEASE = "/apis/coordination.k8s.io/v1/namespaces/kubeflow-system/leases/trainer.kubeflow.org"
 CONTROLLER = "/apis/apps/v1/namespaces/jobset-system/deployments/jobset-controller"
+DEPLOYMENTS = "/apis/apps/v1/deployments"
 
 
 class Api(FakeApi):
@@ -177,7 +179,17 @@ def test_without_a_jobset_the_controllers_are_looked_for() -> None:
     api = Api()
     api.remove(JOBSET)
     api.observe()
-    assert sorted(path for _, path in api.requests[7:]) == sorted([LEASE, UPSTREAM_LEASE, CONTROLLER])
+    assert sorted(path for _, path in api.requests[7:]) == sorted(
+        [LEASE, UPSTREAM_LEASE, CONTROLLER, DEPLOYMENTS]
+    )
+
+
+def test_a_jobset_controller_that_a_stack_has_installed_is_the_one() -> None:
+    api = Api()
+    api.remove(JOBSET)
+    api.put(CONTROLLER, {"status": {"availableReplicas": 1}})
+    assert read.key(api.observe().jobset_controller or {}) == ("jobset-system", "jobset-controller")
+    assert DEPLOYMENTS not in {path for _, path in api.requests}
 
 
 def test_a_pod_without_a_node_could_go_to_all_of_them() -> None:
@@ -237,6 +249,43 @@ def waiting(api: Api) -> Api:
         api.put(f"{QUEUES}/clusterqueues/{queue}", {"spec": {"cohortName": "lab"}})
     api.remove(JOBSET)
     return api
+
+
+class Others(Queueing):
+    """An API server with controllers in namespaces of the site's own, that gives those with a label."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for project, place in (("lws", "lws"), ("jobset", "kubeflow"), ("kueue", "quota")):
+            path = f"/apis/apps/v1/namespaces/{place}/deployments/its-{project}"
+            self.put(path, {"metadata": {"labels": {"app.kubernetes.io/name": project}}})
+
+    async def _get(self, request: web.Request, body: Any) -> web.Response:
+        answer = await super()._get(request, body)
+        if request.path != DEPLOYMENTS:
+            return answer
+        key, _, value = request.query["labelSelector"].partition("=")
+        items = json.loads(answer.text or "")["items"]
+        chosen = [item for item in items if item["metadata"]["labels"][key] == value]
+        return web.json_response({"metadata": {"resourceVersion": "1"}, "items": chosen})
+
+
+def test_controllers_of_the_sites_own_are_found_by_the_labels_of_upstream() -> None:
+    observation = waiting(Others()).observe()
+    controllers = observation.jobset_controller, observation.kueue
+    assert [read.key(controller or {}) for controller in controllers] == [
+        ("kubeflow", "its-jobset"),
+        ("quota", "its-kueue"),
+    ]
+
+
+def test_who_may_not_list_all_deployments_still_sees_that_the_stacks_controllers_are_gone() -> None:
+    api = waiting(Others())
+    for _ in ("of JobSet", "of Kueue"):
+        api.forbid(DEPLOYMENTS)
+    observation = api.observe()
+    assert (observation.jobset_controller, observation.kueue) == (None, None)
+    assert {"JobSet controller", "Kueue"}.isdisjoint(map(str, observation.unseen))
 
 
 def test_who_holds_the_quota_is_looked_for_in_all_queues_of_the_cohort() -> None:

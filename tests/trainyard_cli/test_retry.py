@@ -202,6 +202,20 @@ def test_what_admission_would_refuse_is_not_deleted(again: Again, folder: Path) 
     assert not folder.exists()
 
 
+class Warns(Cluster):
+    async def _post(self, request: web.Request, body: Any) -> web.Response:
+        answer = await super()._post(request, body)
+        answer.headers.add("Warning", '299 - "ClusterTrainingRuntime plain is deprecated"')
+        return answer
+
+
+@pytest.mark.parametrize("name", ["second", None], ids=["beside the old one", "in its place"])
+def test_what_admission_warns_of_is_said_once_and_first(again: Again, name: str | None) -> None:
+    code, _, err = again(Warns(), name=name)
+    assert (code, err.splitlines()[0]) == (0, "Warning: ClusterTrainingRuntime plain is deprecated")
+    assert err.count("deprecated") == 1
+
+
 def test_with_kueue_down_the_next_step_is_said_and_nothing_is_deleted(again: Again) -> None:
     api = Cluster()
     call = (

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import typer
 from aiohttp import web
 
 from tests.support.answers import answered
 from tests.support.fake_api import FakeApi, status
 from tests.support.typed import typed
 from trainyard_api.errors import UserError
+from trainyard_cli import confirmation
 from trainyard_cli.cluster import stops
 from trainyard_cli.commands import answers, cancel
 from trainyard_cli.output import Output
@@ -22,6 +24,11 @@ JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/team/jobsets"
 HELLO = f"{JOBS}/hello"
 RUNS = "TrainJob team/hello is Running. "
 LACKS = 'trainjobs.trainer.kubeflow.org "hello" is forbidden: User "vera" cannot {} resource "trainjobs"'
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
 class Cluster(FakeApi):
@@ -102,7 +109,18 @@ def test_the_command_without_a_question_leads_to_the_same_cluster(monkeypatch: p
 
 def test_nobody_says_yes_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    assert answers.confirmed("Cancel?") is False
+    assert confirmation.confirmed("Cancel?") is False
+
+
+def test_an_interrupted_question_is_a_no(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> bool:
+        raise typer.Abort
+
+    monkeypatch.setattr("sys.stdin", Terminal())
+    monkeypatch.setattr(typer, "confirm", interrupted)
+    assert confirmation.confirmed("Cancel?") is False
+    with pytest.raises(typer.Abort):
+        confirmation.says_yes("Copy the exception too?")
 
 
 def test_several_jobs_have_a_sentence_each_and_the_worst_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:

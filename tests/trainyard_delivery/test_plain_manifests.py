@@ -87,6 +87,7 @@ def test_a_manifest_has_its_wave_and_none_of_the_words_for_pulumi() -> None:
             },
         },
         data={"k": "v"},
+        __initialApiVersion="v1",
     )
     assert plain_manifests.waves({"deployment": {"resources": [marked]}}) == [
         Placed(
@@ -104,6 +105,10 @@ def test_a_manifest_has_its_wave_and_none_of_the_words_for_pulumi() -> None:
             },
         )
     ]
+
+
+def test_a_stack_without_resources_has_no_manifests() -> None:
+    assert plain_manifests.waves({"deployment": {}}) == []
 
 
 def test_a_file_is_named_after_its_object_in_the_folder_of_its_wave() -> None:

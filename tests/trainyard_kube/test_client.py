@@ -358,6 +358,23 @@ def test_a_missing_or_broken_kubeconfig_is_said_in_one_line(tmp_path: Path) -> N
         credentials.load(str(kubeconfig(tmp_path)), "x")
 
 
+def test_several_paths_are_for_the_variable_and_not_for_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = kubeconfig(tmp_path, user={"token": "secret"})
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(CredentialsError) as caught:
+        credentials.load(f"~/none:{file}")
+    assert str(caught.value) == (
+        f"kubeconfig {tmp_path}/none:{file}: no such file, and --kubeconfig takes one. For several, leave it "
+        f"out and set KUBECONFIG={tmp_path}/none:{file}"
+    )
+    monkeypatch.setenv("KUBECONFIG", f"~/none:{file}")
+    assert credentials.load().token == "secret"
+    named_so = file.rename(tmp_path / "a:b")
+    assert credentials.load(str(named_so)).token == "secret"
+
+
 def test_sessions_do_not_ask_for_compression() -> None:
     async def test() -> None:
         session = Credentials(server="http://127.0.0.1:1", tls=None).session()

@@ -81,7 +81,7 @@ def fate(job: ForeignJob, observed: model.Observed) -> Fate:
 
 
 def _state(job: ForeignJob) -> State:
-    if job.trainjob.spec.get("suspend") is True:
+    if job.trainjob.suspended:
         return State.SUSPENDED
     return State.WAITING if job.jobset is None else State.RUNNING
 

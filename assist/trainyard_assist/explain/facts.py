@@ -107,12 +107,7 @@ def gates(observation: Observation) -> list[str]:
 
 def warnings(observation: Observation, of: Json, *reasons: str) -> list[Json]:
     """The events about exactly this object with one of the reasons, the newest last."""
-    about = uid(of)
-    events = [
-        event
-        for event in observation.events
-        if event.get("reason") in reasons and at(event, "involvedObject", "uid") == about
-    ]
+    events = (event for event in observation.events_of(of) if event.get("reason") in reasons)
     return sorted(events, key=_event_time)
 
 

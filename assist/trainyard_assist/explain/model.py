@@ -49,7 +49,8 @@ class Silence:
 class Observation:
     """The observed objects of a TrainJob and around it, as the API server returns them.
 
-    Which of its pods count is computed once: there may be thousands, and nearly every rule needs them.
+    Which of its pods count, and which events are about which object, are computed once: there may be
+    thousands, and nearly every rule needs them.
     """
 
     now: datetime
@@ -106,6 +107,17 @@ class Observation:
     def pods_of(self, job: Json) -> Sequence[Json]:
         """The current pods of the Job."""
         return self._pods_by_job.get(read.uid(job), ())
+
+    def events_of(self, of: Json) -> Sequence[Json]:
+        """The events about exactly this object, and not about another of its name."""
+        return self._events_by_object.get(read.uid(of), ())
+
+    @cached_property
+    def _events_by_object(self) -> Mapping[str, Sequence[Json]]:
+        events: defaultdict[str, list[Json]] = defaultdict(list)
+        for event in self.events:
+            events[read.text(event, "involvedObject", "uid")].append(event)
+        return events
 
     @cached_property
     def _jobs(self) -> Mapping[str, Json]:

@@ -124,11 +124,17 @@ def client(
     return Client(replace(credentials, headers=headers), limit=limit, warned=warned)
 
 
-def ask(credentials: Credentials, command: str, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-    """The answer to a question to the cluster. Raises what the question raises."""
+def ask(
+    credentials: Credentials,
+    command: str,
+    question: Callable[[Client], Coroutine[Any, Any, T]],
+    *,
+    warned: Callable[[str], None] | None = None,
+) -> T:
+    """The answer to a question to the cluster; `warned` as for `client`. Raises what the question raises."""
 
     async def answer() -> T:
-        async with client(credentials, command) as connected:
+        async with client(credentials, command, warned=warned) as connected:
             return await question(connected)
 
     return asyncio.run(answer())

@@ -7,11 +7,13 @@ turns each error into one sentence.
 from __future__ import annotations
 
 import os
+import signal
 import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from textwrap import shorten
 from typing import Any, Final, Literal
@@ -179,29 +181,28 @@ def _run(plugin: ExecPlugin, until: float | None) -> _Status:
     environment = {variable.name: variable.value for variable in config.env or ()}
     environment["KUBERNETES_EXEC_INFO"] = msgspec.json.encode(_info(plugin, config, is_interactive)).decode()
     try:
-        answer = subprocess.run(
+        with subprocess.Popen(
             [config.command, *(config.args or ())],
             # What is piped to the command is not the plugin's. Its messages may ask the user to log in.
             stdin=None if is_interactive else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=None if until is None else subprocess.DEVNULL,
             start_new_session=until is not None,  # without a terminal, which it could open itself
-            timeout=None if until is None else until - time.monotonic(),
             cwd=plugin.folder.absolute(),
             env=os.environ | environment,
             shell=sys.platform == "win32",  # which finds what is no .exe, such as gcloud
-            check=False,
-        )
+        ) as process:
+            output = _output(process, until)
     except FileNotFoundError as error:
         raise _error(plugin, "is not installed") from error
     except subprocess.TimeoutExpired as error:
         raise _error(plugin, "did not answer in time") from error
     except OSError as error:
         raise _error(plugin, f"cannot be run: {error.strerror}") from error
-    if answer.returncode != 0:
-        raise _error(plugin, f"failed with exit code {answer.returncode}; see its messages above")
+    if process.returncode != 0:
+        raise _error(plugin, f"failed with exit code {process.returncode}; see its messages above")
     try:
-        credential = msgspec.json.decode(answer.stdout, type=_Credential)
+        credential = msgspec.json.decode(output, type=_Credential)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _error(plugin, f"did not print an ExecCredential: {_one_line(str(error))}") from error
     if credential.api_version != config.api_version:
@@ -211,6 +212,20 @@ def _run(plugin: ExecPlugin, until: float | None) -> _Status:
     if status.expiration_timestamp is not None and status.expiration_timestamp.tzinfo is None:
         raise _error(plugin, "gave an expirationTimestamp without a time zone")
     return status
+
+
+def _output(process: subprocess.Popen[bytes], until: float | None) -> bytes:
+    """What the plugin prints until it ends; if that takes too long, it is killed with all that it started."""
+    try:
+        output, _ = process.communicate(timeout=None if until is None else until - time.monotonic())
+    except BaseException:
+        if until is None or sys.platform == "win32":
+            process.kill()
+        else:  # its session is a group of its own
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+        raise
+    return output
 
 
 def _config(plugin: ExecPlugin) -> _Exec:

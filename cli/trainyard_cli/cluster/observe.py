@@ -61,7 +61,22 @@ _LOG_LINES: Final = 20
 _SILENT_LINES: Final = 5
 """Once ranks are silent, only their launcher may say more."""
 
-_JOBSET_CONTROLLER: Final = (names.JOBSET_NAMESPACE, "jobset-controller")
+
+@dataclass(frozen=True, slots=True)
+class _Controller:
+    """The Deployment of a controller, as a stack installs it."""
+
+    subject: Subject
+    namespace: str
+    name: str
+    label: str
+    """`app.kubernetes.io/name` of it by upstream's charts and manifests, wherever it is installed."""
+
+
+_JOBSET: Final = _Controller(
+    Subject.JOBSET_CONTROLLER, names.JOBSET_NAMESPACE, names.JOBSET_CONTROLLER, "jobset"
+)
+_KUEUE: Final = _Controller(Subject.KUEUE, names.KUEUE_NAMESPACE, names.KUEUE_CONTROLLER, "kueue")
 
 
 async def observe(client: Client, namespace: str, job: str, operator_namespace: str) -> Observation:
@@ -102,14 +117,12 @@ async def observe(client: Client, namespace: str, job: str, operator_namespace: 
 async def _followed(
     look: _Look, first: Observation, needs: FollowUps, operator_namespace: str
 ) -> Observation:
-    deployments = DEPLOYMENTS if needs.jobset_controller else None
     async with asyncio.TaskGroup() as all_at_once:
         go = all_at_once.create_task
         runtimes = go(look.runtimes(needs, named_runtime(first).name))
         leases = go(look.leases(operator_namespace if needs.operator else None))
-        controller = go(look.get(Subject.JOBSET_CONTROLLER, deployments, *_JOBSET_CONTROLLER))
-        queueing = DEPLOYMENTS if needs.kueue else None
-        its = go(look.get(Subject.KUEUE, queueing, names.KUEUE_NAMESPACE, kueue.NAME))
+        jobset_controller = go(look.controller(_JOBSET if needs.jobset_controller else None))
+        kueues = go(look.controller(_KUEUE if needs.kueue else None))
         groups = go(look.pod_groups(needs.pod_groups, name(first.trainjob)))
         nodes = go(look.nodes(needs))
         log = go(look.log(needs))
@@ -122,8 +135,8 @@ async def _followed(
         first,
         runtimes=runtimes.result(),
         leases=leases.result(),
-        jobset_controller=controller.result(),
-        kueue=its.result(),
+        jobset_controller=jobset_controller.result(),
+        kueue=kueues.result(),
         pod_groups=groups.result(),
         nodes=nodes.result(),
         log=log.result(),
@@ -225,6 +238,21 @@ class _Look:
             *(self.get(Subject.OPERATOR_LEASE, LEASES, where, named) for where, named in places)
         )
         return tuple(lease for lease in leases if lease is not None)
+
+    async def controller(self, controller: _Controller | None) -> Json | None:
+        """Its Deployment: that of a stack, or else one of the site's own; None if it is not requested.
+
+        Who may not list the Deployments of all namespaces sees only that of a stack.
+        """
+        if controller is None:
+            return None
+        usual = await self.get(controller.subject, DEPLOYMENTS, controller.namespace, controller.name)
+        if usual is not None or controller.subject in self.unseen:
+            return usual
+        label = {"labelSelector": f"app.kubernetes.io/name={controller.label}"}
+        with contextlib.suppress(ApiError):
+            return next(iter(await in_time(self._pages(DEPLOYMENTS.path(None), label))), None)
+        return None
 
     async def pod_groups(self, api_versions: tuple[str, ...], name: str) -> tuple[Json, ...]:
         """The PodGroups of the gang schedulers that the pods name."""

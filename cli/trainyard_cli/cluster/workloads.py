@@ -104,7 +104,7 @@ def _seen(
 def _state(trainjob: model.TrainJob, jobset: model.JobSet | None, workload: Json) -> State:
     if (jobset is not None and not jobset.suspend) or _runs_elsewhere(trainjob, workload):
         return State.RUNNING
-    suspended = trainjob.spec.get("suspend") is True and not display_state.resumed_by_kueue(trainjob, jobset)
+    suspended = trainjob.suspended and not display_state.resumed_by_kueue(trainjob, jobset)
     return State.SUSPENDED if suspended else State.QUEUED
 
 

@@ -36,17 +36,6 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")
 _CODES: Final = {Outcome.REFUSED: REFUSED, Outcome.FAILED: CANNOT_ASK}
 
 
-def confirmed(question: str) -> bool:
-    """Whether the user says yes; nobody does where there is no terminal."""
-    if not sys.stdin.isatty():
-        return False
-    try:
-        return typer.confirm(question, err=True)
-    except typer.Abort:
-        print(file=sys.stderr)
-        return False
-
-
 def checked(jobs: Sequence[str], namespace: str | None) -> list[str]:
     """The names, each once. Raises `UserError` for an invalid name."""
     require_names(*jobs, namespace)

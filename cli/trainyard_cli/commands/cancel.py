@@ -16,6 +16,7 @@ from trainyard_assist import stops as core
 from trainyard_assist.stops import Answer
 
 from ..cluster import connection, stops
+from ..confirmation import confirmed
 from ..options import Context, Kubeconfig, Printed, same_place
 from ..output import REFUSED, Output
 from . import answers
@@ -103,7 +104,7 @@ def command(
     raise typer.Exit(
         run(
             jobs,
-            ask=answers.confirmed,
+            ask=confirmed,
             suspend=suspend,
             yes=yes,
             namespace=namespace,

@@ -25,6 +25,7 @@ from trainyard_kube.credentials import Credentials, CredentialsError
 
 from ..cluster import connection, moves
 from ..cluster.workloads import Seen, look
+from ..confirmation import confirmed
 from ..files import basis, rendering, stackfile
 from ..options import Context, Kubeconfig, StackName, same_place
 from ..output import FINE, REFUSED
@@ -158,7 +159,7 @@ def command(
     raise typer.Exit(
         run(
             stack,
-            ask=lambda question: sys.stdin.isatty() and typer.confirm(question, err=True),
+            ask=confirmed,
             yes=yes,
             dry_run=dry_run,
             exclude_protected=exclude_protected,

@@ -43,7 +43,16 @@ def errors_named(credentials: Credentials) -> Iterator[None]:
         raise UserError(clean(f"{credentials.source}: {error}")) from error
 
 
-def query(credentials: Credentials, command: str, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-    """The answer of the cluster. Raises `UserError`, which names the kubeconfig, if there is none."""
+def query(
+    credentials: Credentials,
+    command: str,
+    question: Callable[[Client], Coroutine[Any, Any, T]],
+    *,
+    warned: Callable[[str], None] | None = None,
+) -> T:
+    """The answer of the cluster; `warned` gets each warning of the API server.
+
+    Raises `UserError`, which names the kubeconfig, if there is no answer.
+    """
     with errors_named(credentials):
-        return connection.ask(credentials, command, question)
+        return connection.ask(credentials, command, question, warned=warned)

@@ -25,6 +25,7 @@ from trainyard_kube.credentials import Credentials
 
 from ..cluster import connection
 from ..cluster.resend import Resending, Stage
+from ..confirmation import confirmed
 from ..files import unsent
 from ..options import Context, Kubeconfig, same_place
 from ..output import CANNOT_ASK, FINE, REFUSED, Form, Output
@@ -115,12 +116,13 @@ class _Sending:
         self._cluster = cluster  # the options that name it, those of kubectl too
         self._resending: Resending | None = None
         self._file: Path | None = None
+        self._warnings: set[str] = set()
 
     def run(self, credentials: Credentials, *, beside: bool) -> int:
         """Send it in place of the old one, or in addition, and print the answer; returns the exit code."""
         send = self._beside if beside else self._instead
         try:
-            answer = query(credentials, VERB, send)
+            answer = query(credentials, VERB, send, warned=self._warn)
         except KeyboardInterrupt:
             self._printer.tell("Interrupted.")
             self._say_how_it_stands()
@@ -149,6 +151,12 @@ class _Sending:
     def _begun(self, client: Client) -> Resending:
         self._resending = Resending(client, self._seen, self._manifest, self._printer.tell)
         return self._resending
+
+    def _warn(self, warning: str) -> None:
+        """Print a warning of admission, once: it comes with the dry run, and with the creation again."""
+        if warning not in self._warnings:
+            self._warnings.add(warning)
+            self._printer.tell(f"Warning: {warning}")
 
     def _say_how_it_stands(self) -> None:
         """The state after an interrupt, and the commands to continue."""
@@ -206,7 +214,7 @@ def command(
     raise typer.Exit(
         run(
             job,
-            ask=answers.confirmed,
+            ask=confirmed,
             name=name,
             yes=yes,
             dry_run=dry_run,

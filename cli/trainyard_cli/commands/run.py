@@ -34,10 +34,11 @@ from trainyard_kube.credentials import Credentials
 
 from ..cluster import connection, job_names
 from ..cluster import run as cluster
+from ..confirmation import confirmed
 from ..files import run_settings
 from ..options import Context, Kubeconfig, Namespace, same_place
 from ..output import FINE, REFUSED, Form, write_json
-from . import answers, attach, run_interactive, run_local, run_volume, run_workspace
+from . import attach, run_interactive, run_local, run_volume, run_workspace
 from .questions import require_names
 from .run_interactive import Shell
 
@@ -117,7 +118,7 @@ def run(
             remarks=remarks,
             waiting=None if shell is None else shell.waiting,
         )
-        draft, lines = asyncio.run(_draft(credentials, request))
+        draft, lines = _draft(credentials, request)
         talk.writelines(f"{line}\n" for line in lines)
         talk.flush()
         if dry_run:
@@ -201,14 +202,17 @@ def _suffix() -> str:
     return "".join(secrets.choice(SUFFIX) for _ in range(SUFFIX_LENGTH))
 
 
-async def _draft(credentials: Credentials, request: cluster.Request) -> tuple[Draft, list[str]]:
+def _draft(credentials: Credentials, request: cluster.Request) -> tuple[Draft, list[str]]:
     warnings: list[str] = []
-    async with connection.client(credentials, "run", warned=warnings.append) as client:
-        try:
-            draft = await cluster.draft(client, request, warnings)
-            return draft, list(plan.lines(draft, client.time.now()))
-        except InvalidFieldError as error:
-            raise UserError(clean(str(error))) from error
+
+    async def look(client: Client) -> tuple[Draft, list[str]]:
+        draft = await cluster.draft(client, request, warnings)
+        return draft, list(plan.lines(draft, client.time.now()))
+
+    try:
+        return connection.ask(credentials, "run", look, warned=warnings.append)
+    except InvalidFieldError as error:
+        raise UserError(clean(str(error))) from error
 
 
 async def _send(client: Client, draft: Draft, *, is_generated: bool) -> dict[str, Any]:
@@ -245,7 +249,7 @@ def _print(manifests: Sequence[Json], form: Form, out: TextIO) -> None:
 
 def ask_on_terminal() -> Callable[[str], bool] | None:
     """Asks the user; None if there is no terminal to ask on."""
-    return answers.confirmed if sys.stdin.isatty() else None
+    return confirmed if sys.stdin.isatty() else None
 
 
 Words = Annotated[

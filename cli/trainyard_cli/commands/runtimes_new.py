@@ -29,6 +29,7 @@ from trainyard_platform.stack.value_types import IMAGE
 from trainyard_policies import exceptions, manifest
 from trainyard_policies.lint import granted
 
+from ..confirmation import says_yes
 from ..files import catalog_files, installs, stackfile
 from ..output import FINE, near
 from .runtimes import frameworks_of, names_of, one_of
@@ -133,7 +134,7 @@ def command(
             purpose=purpose,
             image=image,
             with_exceptions=with_exception or (),
-            ask=lambda question: sys.stdin.isatty() and typer.confirm(question, err=True),
+            ask=says_yes,
         )
     )
 

@@ -19,10 +19,10 @@ from .events import Op, Step
 _CRD: Final = "CustomResourceDefinition"
 WITHOUT: Final = {
     names.OPERATOR: "TrainJobs get no JobSet, no status and no end by a deadline",
-    "jobset-controller": "JobSets are not started, restarted or ended",
-    "kueue-controller-manager": "no job leaves a queue, and nobody counts quota",
+    names.JOBSET_CONTROLLER: "JobSets are not started, restarted or ended",
+    names.KUEUE_CONTROLLER: "no job leaves a queue, and nobody counts quota",
     "volcano-scheduler": "pods that name Volcano as their scheduler get no node",
-    "scheduler-plugins-scheduler": "pods that name coscheduling as their scheduler get no node",
+    names.COSCHEDULING_SCHEDULER: "pods that name coscheduling as their scheduler get no node",
 }
 """By the name of a controller's Deployment: what happens without it."""
 _DELETED: Final = {

@@ -16,13 +16,14 @@ from typing import Any, Final
 
 import yaml
 
+from trainyard_api import names
 from trainyard_api.similar import hint
 
 CHARTS: Final = {
     "jobset": "jobset",
     "kueue": "kueue",
     "volcano": "volcano",
-    "coscheduling": "scheduler-plugins",
+    "coscheduling": names.SCHEDULER_PLUGINS,
 }
 """Parts of a stack whose charts accept values from it, and the artifact of each chart."""
 FILE: Final = Path(__file__).with_name("chart_values.yaml")

@@ -34,7 +34,7 @@ SYSTEM = frozenset(
         names.KUEUE_NAMESPACE,
         names.LWS_NAMESPACE,
         "openshift",
-        "scheduler-plugins",
+        names.SCHEDULER_PLUGINS,
         names.VOLCANO_NAMESPACE,
     }
 )

@@ -19,8 +19,8 @@ from ..subject import Subject
 _REPOSITORIES: Final = {
     "jobset/jobset": "jobset",
     "kueue/kueue": "kueue",
-    "scheduler-plugins/controller": "scheduler-plugins",
-    "scheduler-plugins/kube-scheduler": "scheduler-plugins",
+    "scheduler-plugins/controller": names.SCHEDULER_PLUGINS,
+    "scheduler-plugins/kube-scheduler": names.SCHEDULER_PLUGINS,
     "volcanosh/vc-controller-manager": "volcano",
     "volcanosh/vc-scheduler": "volcano",
     "volcanosh/vc-webhook-manager": "volcano",

@@ -494,7 +494,10 @@ CASES = (
     ),
     Case(
         "Kueue without pods is told, and not what it said last",
-        replace(queued(condition("QuotaReserved", "Pending", QUOTA_SAID, "False")), kueue=deployment(0)),
+        replace(
+            queued(condition("QuotaReserved", "Pending", QUOTA_SAID, "False")),
+            kueue=deployment(0, "kueue-controller-manager", "kueue-system"),
+        ),
         Finding(
             Reason.KUEUE_DOWN,
             KUEUE,
@@ -503,12 +506,25 @@ CASES = (
         ),
     ),
     Case(
+        "a Kueue of the site's own without pods is told, and where it is",
+        replace(
+            queued(condition("QuotaReserved", "Pending", QUOTA_SAID, "False")),
+            kueue=deployment(0, "quota", "openshift-kueue-operator"),
+        ),
+        Finding(
+            Reason.KUEUE_DOWN,
+            Ref("Deployment", "quota", "openshift-kueue-operator"),
+            "it has no available pods (replicas: 1)",
+            "have the platform team look at Kueue: kubectl get deployments,pods -n openshift-kueue-operator",
+        ),
+    ),
+    Case(
         "Kueue without pods does not stop the pods of a job that its user has suspended",
         seen(
             trainjob=trainjob(condition("Suspended"), suspend=True, more=QUEUED),
             jobset={**jobset(), "metadata": {**jobset()["metadata"], **QUEUED}},
             workloads=(workload(condition("QuotaReserved"), condition("Admitted"), active=False),),
-            kueue=deployment(0),
+            kueue=deployment(0, "kueue-controller-manager", "kueue-system"),
         ),
         Finding(
             Reason.KUEUE_DOWN,

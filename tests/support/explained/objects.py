@@ -202,8 +202,8 @@ def lease(holder: str = "pod-1", renewed: float = 2) -> Object:
     return {"metadata": {"name": "trainyard-operator", "namespace": "trainyard-system"}, "spec": spec}
 
 
-def deployment(available: int) -> Object:
-    place = {"name": "jobset-controller", "namespace": "jobset-system"}
+def deployment(available: int, name: str = "jobset-controller", namespace: str = "jobset-system") -> Object:
+    place = {"name": name, "namespace": namespace}
     return {"metadata": place, "spec": {"replicas": 1}, "status": {"availableReplicas": available}}
 
 

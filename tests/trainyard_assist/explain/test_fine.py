@@ -450,3 +450,10 @@ def test_not_every_rule_goes_through_all_pods() -> None:
     pods = Counted([pod(0), pod(1)])
     assert explain(seen(pods=pods)).state is State.RUNNING
     assert pods.times <= 3
+
+
+def test_not_every_pod_goes_through_all_events() -> None:
+    """There may be thousands of both: which are about which object is found once."""
+    events = Counted([event("uid-of-another", "FailedMount", "no such volume")])
+    explain(seen(pods=[pod(rank, "Pending") for rank in range(9)], events=events))
+    assert events.times <= 2

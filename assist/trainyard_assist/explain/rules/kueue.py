@@ -24,8 +24,6 @@ from .. import facts
 from ..model import Finding, Observation, Ref, Subject
 from .finding import finding_of
 
-NAME: Final = "kueue-controller-manager"
-"""Name of Kueue's Deployment in upstream's chart."""
 _RESUMES_WITHIN: Final = 60.0
 """Seconds in which Kueue resumes what it has admitted, also while it is busy."""
 _PATIENCE: Final = 5.0
@@ -66,7 +64,6 @@ def down(observation: Observation) -> Finding | None:
     """It waits for Kueue, which does not run: what Kueue said last may be long past."""
     if not is_needed(observation) or Subject.KUEUE in observation.unseen:
         return None
-    about = Ref("Deployment", NAME, names.KUEUE_NAMESPACE)
     if observation.kueue is not None:
         if read.number(observation.kueue, "status", "availableReplicas") > 0:
             return None
@@ -74,12 +71,14 @@ def down(observation: Observation) -> Finding | None:
         message = f"it has no available pods (replicas: {replicas})"
         if _is_to_stop(observation):
             message += "; the TrainJob is suspended, but its own pods run until Kueue stops them"
-        return finding_of(observation, Reason.KUEUE_DOWN, about, message, namespace=names.KUEUE_NAMESPACE)
+        about = facts.ref(observation.kueue, "Deployment")
+        return finding_of(observation, Reason.KUEUE_DOWN, about, message, namespace=about.namespace)
     # Without it, Kueue may run under another name. If the operator does not run either, the platform is gone.
     if not facts.operator_is_away(observation):
         return None
     message = "it does not exist, and no operator runs: the platform has been removed, or is being installed"
-    return finding_of(observation, Reason.KUEUE_DOWN, about, message, namespace=names.KUEUE_NAMESPACE)
+    about = Ref("Deployment", names.KUEUE_CONTROLLER, names.KUEUE_NAMESPACE)
+    return finding_of(observation, Reason.KUEUE_DOWN, about, message, namespace=about.namespace)
 
 
 def _is_to_stop(observation: Observation) -> bool:

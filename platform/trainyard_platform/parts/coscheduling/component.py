@@ -8,6 +8,8 @@ from typing import Any
 
 import pulumi
 
+from trainyard_api import names
+
 from ...artifacts import Chart
 from ...assembly import Assembly, Served
 from ...charts import helm
@@ -18,11 +20,9 @@ from ...stack.coscheduling import Coscheduling as Settings
 from ...stack.pod_settings import Controllers
 from ..crds.component import Crds
 
-RELEASE = "scheduler-plugins"
-NAMESPACE = "scheduler-plugins"
+RELEASE = names.SCHEDULER_PLUGINS
+NAMESPACE = names.SCHEDULER_PLUGINS
 PORTS = Ports(pods=(8080, 10259))
-SCHEDULER = "scheduler-plugins-scheduler"
-"""What pods name as their schedulerName."""
 _REPOSITORY = "registry.k8s.io/scheduler-plugins"
 
 
@@ -52,7 +52,11 @@ class Coscheduling(pulumi.ComponentResource):
             "resources": helm.resources(settings.resources),
         }
         values: dict[str, Any] = {
-            "scheduler": {"name": SCHEDULER, "image": f"{repository}/kube-scheduler:{version}", **both},
+            "scheduler": {
+                "name": names.COSCHEDULING_SCHEDULER,
+                "image": f"{repository}/kube-scheduler:{version}",
+                **both,
+            },
             "controller": {"image": f"{repository}/controller:{version}", **both},
             # Coscheduling sorts the queue itself, and a queue is sorted by one plugin.
             "plugins": {"enabled": ["Coscheduling"], "disabled": ["PrioritySort"]},
@@ -79,9 +83,9 @@ def install(assembly: Assembly) -> None:
         "coscheduling",
         assembly.options,
         settings=stack.coscheduling,
-        chart=artifacts.chart("scheduler-plugins"),
+        chart=artifacts.chart(names.SCHEDULER_PLUGINS),
         repository=stack.coscheduling.image_repository or artifacts.registry(_REPOSITORY),
-        version=artifacts.version("scheduler-plugins"),
+        version=artifacts.version(names.SCHEDULER_PLUGINS),
         controllers=stack.controllers,
         after=assembly.after(Crds),
     )

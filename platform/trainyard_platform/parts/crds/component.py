@@ -10,6 +10,8 @@ from typing import Any
 
 import pulumi
 
+from trainyard_api import names
+
 from ...artifacts import Artifacts
 from ...assembly import Assembly
 from ...objects import retention
@@ -64,5 +66,5 @@ def _manifests(stack: StackSettings, artifacts: Artifacts) -> list[Mapping[str, 
     if stack.observability.enabled and stack.observability.crds is MonitoringCrds.INSTALL:
         manifests += artifacts.manifests("prometheus-operator")
     if stack.coscheduling.enabled:
-        manifests += artifacts.manifests("scheduler-plugins")
+        manifests += artifacts.manifests(names.SCHEDULER_PLUGINS)
     return [pods.brief(crd) for crd in manifests]
