@@ -31,9 +31,16 @@ class Identity(NamedTuple):
     """The address by which it was reached, for messages."""
 
 
+def resources(state: Json) -> Sequence[Json]:
+    """All resources, in the order of the state; a stack that was never rolled out may have no deployment."""
+    deployment: Json = state["deployment"] or {}
+    every: Sequence[Json] = deployment.get("resources") or []
+    return every
+
+
 def objects(state: Json) -> Iterator[Json]:
     """The resources that are objects of a cluster, in the order of the state."""
-    return (resource for resource in _resources(state) if _is_object(resource))
+    return (resource for resource in resources(state) if _is_object(resource))
 
 
 def inputs(resource: Json) -> dict[str, JsonValue]:
@@ -44,21 +51,21 @@ def inputs(resource: Json) -> dict[str, JsonValue]:
 
 def components(state: Json) -> frozenset[str]:
     """URNs of the resources that only contain others."""
-    return frozenset(resource["urn"] for resource in _resources(state) if not resource.get("custom"))
+    return frozenset(resource["urn"] for resource in resources(state) if not resource.get("custom"))
 
 
 def deleted_with(state: Json) -> Mapping[str, str]:
     """By URN, the resource whose deletion deletes it, such as a namespace."""
     return {
         resource["urn"]: resource["deletedWith"]
-        for resource in _resources(state)
+        for resource in resources(state)
         if resource.get("deletedWith")
     }
 
 
 def provider(state: Json) -> Provider | None:
     """The provider of the stack's cluster; None before the first roll-out."""
-    for resource in _resources(state):
+    for resource in resources(state):
         urn = str(resource["urn"])
         if resource["type"] == _PROVIDER and urn.endswith(f"::{CLUSTER}"):
             given = resource.get("inputs") or {}
@@ -68,16 +75,11 @@ def provider(state: Json) -> Provider | None:
 
 def identity(state: Json) -> Identity | None:
     """The cluster of the last roll-out; None if that could not see it, or was of an earlier version."""
-    for resource in _resources(state):
+    for resource in resources(state):
         if resource["type"] == _STACK:
             output = (resource.get("outputs") or {}).get(IDENTITY)
             return Identity(output["uid"], output["server"]) if output else None
     return None
-
-
-def _resources(state: Json) -> Sequence[Json]:
-    resources: Sequence[Json] = state["deployment"].get("resources") or ()
-    return resources
 
 
 def _is_object(resource: Json) -> bool:

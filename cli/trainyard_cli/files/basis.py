@@ -16,6 +16,7 @@ import yaml
 
 from trainyard_api import places, stack_yaml
 from trainyard_api.shown import listed
+from trainyard_delivery import pulumi_state
 
 from . import stackfile
 
@@ -47,7 +48,7 @@ def files(stack: str) -> Mapping[Path, str]:
 
 def resources(state: Mapping[str, Any] | None) -> Sequence[Any] | None:
     """The resources of a state, without the time of its writing; None if the state cannot be read."""
-    return None if state is None else state["deployment"].get("resources") or []
+    return None if state is None else pulumi_state.resources(state)
 
 
 def refusals(before: Basis, after: Basis, stack: str) -> Iterator[str]:
