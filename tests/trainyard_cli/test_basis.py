@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from trainyard_cli.files import basis, rendering
+from trainyard_cli.files import basis
 from trainyard_cli.files.basis import Basis
-from trainyard_platform.errors import PlatformError
 
 
 @pytest.fixture
@@ -74,12 +73,3 @@ def test_of_many_files_the_first_are_named() -> None:
     before, after = Basis({}, []), Basis({Path(f"{number}.yaml"): "x" for number in range(7)}, [])
     [sentence] = basis.refusals(before, after, "prod")
     assert "0.yaml, 1.yaml, 2.yaml, 3.yaml, 4.yaml and 2 more. " in sentence
-
-
-def test_a_state_that_cannot_be_read_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(_: str) -> None:
-        raise PlatformError("no stack named 'prod' found")
-
-    monkeypatch.setattr(rendering, "rolled_out", fails)
-    after = Basis({}, basis.resources(rendering.readable("prod")))
-    assert list(basis.refusals(Basis({}, []), after, "prod")) == []

@@ -58,13 +58,11 @@ def identity(credentials: Credentials, command: str) -> Identity:
     return Identity(namespace["metadata"]["uid"], credentials.server)
 
 
-def found(state: Json | None, cluster: Cluster, connect: connection.Connect, kubeconfig: str | None) -> Place:
+def found(state: Json, cluster: Cluster, connect: connection.Connect, kubeconfig: str | None) -> Place:
     """The place of a stack with this state, and whether it has moved since the last roll-out.
 
     Another way to the same server is no move, unless another cluster is there now.
     """
-    if state is None:
-        return Place()  # Pulumi reports why it cannot be read
     rolled_out, here, unseen = pulumi_state.identity(state), None, ""
     try:
         here = identity(connect(), "preview")

@@ -86,7 +86,7 @@ def run(
             out.write(as_text(document(stack, verdicts, beside)))
             out.flush()
         number = sum(verdict.state is State.DIFFERENT for verdict in verdicts)
-        if number and state is not None and basis.resources(state()) != basis.resources(exported):
+        if number and state is not None and basis.of_state(state()) != basis.of_state(exported):
             raise UserError(
                 f"Nothing has been repaired: Pulumi's state of {stack} has changed since this roll-out, by "
                 "one of somebody else, whose changes would be undone. To see what differs then: trainyard "
