@@ -30,11 +30,19 @@ def read() -> Basis:
 
 
 @pytest.mark.parametrize(
-    "name", ["stacks/Pulumi.prod.yaml", "program/__main__.py", "runtimes/torch/new.yaml"]
+    "name",
+    [
+        "stacks/Pulumi.prod.yaml",
+        "program/__main__.py",
+        "runtimes/torch/new.yaml",
+        "api/trainyard_api/names.py",
+        "policies/trainyard_policies/rules/own.py",
+    ],
 )
 @pytest.mark.parametrize("content", [b"config: {a: 2}\n", b"\xff"])
 def test_a_file_that_has_changed_since_the_preview_is_named(site: Path, name: str, content: bytes) -> None:
     before = read()
+    (site / name).parent.mkdir(parents=True, exist_ok=True)
     (site / name).write_bytes(content)
     assert list(basis.refusals(before, read(), "prod")) == [
         f"refused: changed since the preview: {name}. Run the same command again, which makes a new preview"
@@ -65,6 +73,14 @@ def test_what_pulumi_python_and_editors_write_is_no_change(site: Path) -> None:
     (site / "stacks" / "Pulumi.prod.yaml").write_text("encryptionsalt: v1:x\nconfig:\n  a: 1\n")
     for name in ("program/__pycache__/main.cpython.pyc", "runtimes/torch/.own.yaml.swp", "README.md"):
         (site / name).parent.mkdir(exist_ok=True)
+        (site / name).write_text("x")
+    assert list(basis.refusals(before, read(), "prod")) == []
+
+
+def test_what_no_stack_depends_on_is_no_change(site: Path) -> None:
+    before = read()
+    for name in ("tests/trainyard_cli/test_up.py", "operator/trainyard_operator/main.py", "docs/stacks.md"):
+        (site / name).parent.mkdir(parents=True)
         (site / name).write_text("x")
     assert list(basis.refusals(before, read(), "prod")) == []
 

@@ -17,7 +17,7 @@ import yaml
 from trainyard_api import places, stack_yaml
 from trainyard_api.json_types import Json
 from trainyard_api.shown import listed
-from trainyard_delivery import pulumi_state
+from trainyard_delivery import pulumi_state, stack_names
 
 from . import stackfile
 
@@ -38,10 +38,9 @@ def files(stack: str) -> Mapping[Path, str]:
     """The files that a roll-out of the stack goes by now; raises `PlaceError` outside of a site."""
     site = places.site()
     file = stackfile.file_of(stack)
-    # A clone has the packages too, which a wheel has installed.
-    folders = [site.runtimes, site.policies, _program(site.root), *site.root.glob("*/trainyard_*")]
+    folders = {_program(site.root), *(site.root / name for name in stack_names.EVERY_STACK_DEPENDS_ON)}
     if (charts := stackfile.vendored(stack, file)) is not None:
-        folders.append((site.root / charts).resolve())
+        folders.add((site.root / charts).resolve())
     paths = {path for folder in folders for path in _sources(folder)} | {*site.catalog}
     digests = {path: _digest(path.read_bytes()) for path in paths}
     return {**digests, file: _digest(_config(file))}
