@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
+SCRIPT = ".github/scripts/stack"
 FILE = """# The stack.
 config:
   trainyard:platform:
@@ -29,6 +31,8 @@ def clone(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     (tmp_path / "stacks" / "Pulumi.prod.yaml").write_text(FILE)
     for name in (request.param, "Pulumi.yaml"):
         (tmp_path / Path(name).name).write_text((ROOT / name).read_text())
+    (tmp_path / SCRIPT).parent.mkdir(parents=True)
+    shutil.copy(ROOT / SCRIPT, tmp_path / SCRIPT)
     (tmp_path / "bin").mkdir()
     script = tmp_path / "bin" / "pulumi"
     script.write_text(PULUMI)
