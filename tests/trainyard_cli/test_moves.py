@@ -119,3 +119,6 @@ def test_pulumis_program_gets_the_cluster_or_that_of_the_last_roll_out_where_it_
     monkeypatch.setattr(connection, "ask", forbidden)
     assert place({}, OLD) == moves.Place(None, OLD, "403 Forbidden: you may not get it")
     assert place({}, None).variables == {}
+    moved = place({"context": "old"}, OLD, context="new")
+    assert moved.move is not None
+    assert moved.variables == {}, "the state would name the old cluster for the new one"

@@ -37,7 +37,7 @@ class Place(NamedTuple):
     move: Move | None = None
     """How it moves; None if it stays, or was never rolled out."""
     identity: Identity | None = None
-    """The cluster; if it cannot be seen, that of the last roll-out."""
+    """The cluster; if it cannot be seen, that of the last roll-out, unless the stack moves."""
     unseen: str = ""
     """Why it cannot be seen."""
 
@@ -72,7 +72,7 @@ def found(state: Json, cluster: Cluster, connect: connection.Connect, kubeconfig
     if before is None:
         return Place(None, here, unseen)
     move = _move(before, rolled_out, here, cluster, connect=connect, kubeconfig=kubeconfig)
-    return Place(move, here or rolled_out, unseen)
+    return Place(move, here or (rolled_out if move is None else None), unseen)
 
 
 def expected(rolled_out: Identity | None, credentials: Credentials, command: str, err: TextIO) -> Place:
