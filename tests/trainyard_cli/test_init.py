@@ -47,8 +47,8 @@ FILES = [
     "stacks/schema.json",
 ]
 NEXT = (
-    "Change stacks/Pulumi.prod.yaml to fit your cluster. Then, in acme: git init, make verify, and make "
-    "preview STACK=prod\n"
+    "Change stacks/Pulumi.prod.yaml to fit your cluster. Then, in acme: git init, make verify, make stack "
+    "STACK=prod, and make preview STACK=prod\n"
 )
 
 BY_NAME = (
