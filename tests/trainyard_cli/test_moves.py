@@ -90,6 +90,15 @@ def test_the_same_stack_file_and_another_cluster_is_a_move() -> None:
     assert found({}, OLD) == Move(URN, ("cluster.context",), before, after, same_file=True)
 
 
+def test_a_context_or_an_address_that_has_a_new_name_leads_to_the_same_cluster() -> None:
+    last = Identity("uid-new", "https://before")
+    before, after = "https://before (context {})", "https://new (context new)"
+    for context in ("gone", "old"):
+        assert found({"context": context}, last, context="new") == Move(
+            URN, ("cluster.context",), before.format(context), after, same_cluster=True
+        )
+
+
 def test_a_cluster_that_was_created_anew_at_the_same_address_is_a_move() -> None:
     place, first = "https://old (context old)", Identity("uid-of-before", "https://old")
     move = Move(URN, ("cluster.context",), place, place, same_file=True)

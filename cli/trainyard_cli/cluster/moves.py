@@ -124,6 +124,7 @@ def _move(
     before = replace(before, kubeconfig=connection.expanded(before.kubeconfig))
     after_kubeconfig, after_context = connection.choose(cluster, None, None)
     is_another = rolled_out is not None and here is not None and rolled_out.uid != here.uid
+    is_same = rolled_out is not None and here is not None and not is_another
     same_file = (before.kubeconfig, before.context) == (after_kubeconfig, after_context)
     if same_file and not is_another:
         return None
@@ -144,7 +145,8 @@ def _move(
         tuple(changed) or ("cluster.context",),
         _shown(rolled_out.server if rolled_out else was, before.kubeconfig, before.context),
         _shown(becomes, after_kubeconfig, after_context),
-        same_file,
+        same_file=same_file,
+        same_cluster=is_same,
     )
 
 
