@@ -126,17 +126,9 @@ lint: environment ## The policy rules over the catalog [SINCE=REF] [FORMAT=githu
 stacks: environment ## The stacks that are delivered, as JSON; touched [SINCE=REF]
 	@$(TRAINYARD) stacks --without sandbox $${SINCE:+--since "$$SINCE"}
 
-# Beside the stack file: `pulumi stack init` would write it anew, with each alias of YAML in full.
 .PHONY: stack
 stack: ## Create a stack, and add to its file what Pulumi keeps there: STACK=name [SECRETS=provider]
-	@file="stacks/Pulumi.$${STACK:?Say which stack: make $@ STACK=name}.yaml"; \
-	[ -f "$$file" ] || { echo "$$file: there is no such file. Copy the stack file that is closest to your cluster" >&2; exit 2; }; \
-	if keys=$$(grep -oE '^(encryptionsalt|encryptedkey|secretsprovider):' "$$file" | xargs); then \
-	echo "$$file: already has Pulumi's keys ($$keys): its stack has been created, so go on with make preview. For a new stack, in another backend, remove these lines, and encrypt each of its secrets anew afterwards" >&2; exit 2; fi; \
-	new=$$(mktemp -d); trap 'rm -rf "$$new"' EXIT; \
-	printf 'name: %s\nruntime: python\n' "$$(sed -n 's/^name: //p' Pulumi.yaml)" > "$$new/Pulumi.yaml"; \
-	pulumi stack init "$$STACK" --cwd "$$new" $${SECRETS:+--secrets-provider "$$SECRETS"}; \
-	[ ! -f "$$new/Pulumi.$$STACK.yaml" ] || { [ -z "$$(tail -c 1 "$$file")" ] || echo; cat "$$new/Pulumi.$$STACK.yaml"; } >> "$$file"
+	@.github/scripts/stack "$${STACK:?Say which stack: make $@ STACK=name}" "$${SECRETS:-}"
 
 .PHONY: preview
 preview: environment ## What make up would do, under the policies: STACK=name [OUTCOME=file] [VERBOSE=1]

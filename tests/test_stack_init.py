@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[1]
+SCRIPT = ".github/scripts/stack"
 FILE = """# The stack.
 config:
   trainyard:platform:
@@ -18,7 +21,7 @@ config:
 PULUMI = """#!/bin/sh
 echo "$@" > "$CALLED"
 while [ $# -gt 0 ]; do [ "$1" != --cwd ] || folder=$2; shift; done
-grep '^name: trainyard$' "$folder/Pulumi.yaml" > /dev/null || exit 9
+cp "$folder/Pulumi.yaml" "$CALLED.project"
 [ -z "$SALT" ] || echo "encryptionsalt: $SALT" > "$folder/Pulumi.prod.yaml"
 """
 
@@ -29,6 +32,8 @@ def clone(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     (tmp_path / "stacks" / "Pulumi.prod.yaml").write_text(FILE)
     for name in (request.param, "Pulumi.yaml"):
         (tmp_path / Path(name).name).write_text((ROOT / name).read_text())
+    (tmp_path / SCRIPT).parent.mkdir(parents=True)
+    shutil.copy(ROOT / SCRIPT, tmp_path / SCRIPT)
     (tmp_path / "bin").mkdir()
     script = tmp_path / "bin" / "pulumi"
     script.write_text(PULUMI)
@@ -51,6 +56,15 @@ def test_a_stack_is_created_and_no_alias_of_its_file_is_expanded(clone: Path) ->
     assert file == f"{FILE}encryptionsalt: v1:abc\n"
     called = (clone / "called").read_text().split()
     assert (called[:3], called[-2:]) == (["stack", "init", "prod"], ["--secrets-provider", provider])
+
+
+def test_a_stack_is_created_in_the_backend_and_the_project_that_the_site_names(clone: Path) -> None:
+    with (clone / "Pulumi.yaml").open("a") as file:
+        file.write("backend:\n  url: s3://states\n")
+    assert make(clone, "STACK=prod").returncode == 0
+    project = yaml.safe_load((clone / "called.project").read_text())
+    assert (project["name"], project["backend"]) == ("trainyard", {"url": "s3://states"})
+    assert "stackConfigDir" not in project, "Pulumi would write into a folder that is not there"
 
 
 def test_what_pulumi_keeps_in_a_file_without_a_last_newline_gets_lines_of_its_own(clone: Path) -> None:

@@ -32,9 +32,10 @@ class Identity(NamedTuple):
 
 
 def resources(state: Json) -> Sequence[Json]:
-    """All resources, in the order of the state."""
-    given: Sequence[Json] = state["deployment"].get("resources") or ()
-    return given
+    """All resources, in the order of the state; a stack that was never rolled out may have no deployment."""
+    deployment: Json = state["deployment"] or {}
+    every: Sequence[Json] = deployment.get("resources") or []
+    return every
 
 
 def objects(state: Json) -> Iterator[Json]:

@@ -49,7 +49,7 @@ MOST_NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A stack whose file names another cluster than the one to which it was rolled out."""
+    """A stack whose file names another cluster than that of the last roll-out, or another way to it."""
 
     provider: str
     """URN of the provider in Pulumi's state."""
@@ -59,6 +59,8 @@ class Move:
     after: str
     same_file: bool = False
     """Whether the file has not changed: the kubeconfig has, or the cluster was recreated."""
+    same_cluster: bool = False
+    """Whether the uid says that the cluster has not changed: only the way to it has."""
 
     def allowed(self, named: Collection[str]) -> bool:
         """Whether all that differs is named; `ALL` is about objects, and not enough."""
@@ -75,12 +77,20 @@ class Move:
                 "use-context NAME. If it has moved, or the cluster was recreated, run `up` with "
                 f'--replace "{named}": what it has in the old cluster stays there, and nothing manages it'
             )
-        return (
+        differs = (
             f"refused: {fields} of the stack file differs from the last roll-out, which went to "
-            f"{self.before}; now it is {self.after}. Pulumi would compare with the old cluster "
-            f"instead of the new one. If the stack has not moved, change {fields} back. To "
-            f'move it, run `up` with --replace "{named}": what it has in the old cluster '
-            "stays there, and nothing manages it"
+            f"{self.before}; now it is {self.after}. "
+        )
+        if self.same_cluster:
+            return (
+                f"{differs}That is the same cluster: its namespace kube-system has the same uid. But Pulumi "
+                f'would still use the old {fields}. Run `up` with --replace "{named}", which first writes '
+                "the new one into Pulumi's state"
+            )
+        return (
+            f"{differs}Pulumi would compare with the old cluster instead of the new one. If the stack has "
+            f'not moved, change {fields} back. To move it, run `up` with --replace "{named}": what it has in '
+            "the old cluster stays there, and nothing manages it"
         )
 
 

@@ -398,12 +398,12 @@ def from_kubeconfig(
         cluster, cluster_file.parent, user, user_file.parent, where=where, run_plugin=run_plugin
     )
     if (files := credentials.tls_files) is not None:
-        files.read = lambda: _pems(paths, context)
+        files.read = lambda: _pems(paths, current)
     return replace(credentials, namespace=str(chosen.get("namespace") or "default"))
 
 
 def _pems(paths: list[Path], context: str | None) -> Pems:
-    """The current content of the kubeconfig."""
+    """The current content of the kubeconfig, of the same context also if another one is current now."""
     files = from_kubeconfig(paths, context).tls_files
     return (None, None, None) if files is None else files.loaded
 

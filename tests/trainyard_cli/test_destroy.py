@@ -215,6 +215,18 @@ def test_a_stack_that_was_rolled_out_to_another_cluster_is_not_destroyed(pulumi:
     assert called(pulumi) == []
 
 
+def test_a_stack_whose_state_cannot_be_read_is_not_destroyed_and_it_says_why(pulumi: Path) -> None:
+    script = pulumi / "pulumi"
+    away = 'echo "error: the bucket is away"; exit 255'
+    script.write_text(script.read_text().replace('cat "$0.stack"; exit 0', away))
+    code, out, err = answer(pulumi, yes=True)
+    assert (code, out, called(pulumi)) == (2, "", [])
+    assert err.startswith(
+        "pulumi stack: exit code 255:\nerror: the bucket is away\n"
+        "Without Pulumi's state of prod, nobody knows which cluster prod was rolled out to. "
+    )
+
+
 def test_a_kubeconfig_in_the_home_folder_is_that_of_whoever_destroys(
     pulumi: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,7 @@ FILES = [
     ".github/renovate.json",
     ".github/scripts/keep",
     ".github/scripts/report.py",
+    ".github/scripts/stack",
     ".github/workflows/deploy.yml",
     ".github/workflows/drift.yml",
     ".github/workflows/pull-request.yml",
@@ -46,8 +47,8 @@ FILES = [
     "stacks/schema.json",
 ]
 NEXT = (
-    "Change stacks/Pulumi.prod.yaml to fit your cluster. Then, in acme: git init, make verify, and make "
-    "preview STACK=prod\n"
+    "Change stacks/Pulumi.prod.yaml to fit your cluster. Then, in acme: git init, make verify, make stack "
+    "STACK=prod, and make preview STACK=prod\n"
 )
 
 BY_NAME = (
@@ -81,7 +82,8 @@ def test_a_site_has_its_own_files_and_nothing_of_ours() -> None:
     assert written() == FILES
     assert Path("acme/requirements.txt").read_text() == BY_NAME
     assert os.readlink("acme/runtimes/schema.json") == "../.venv/trainyard/runtimes/schema.json"
-    assert os.access("acme/.github/scripts/keep", os.X_OK)
+    for script in ("keep", "stack"):
+        assert os.access(f"acme/.github/scripts/{script}", os.X_OK)
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,8 @@ def test_a_kubeconfig_in_the_home_folder_is_no_move_for_another_person(
 
 
 def test_what_was_never_rolled_out_does_not_move() -> None:
-    for state in (None, {"deployment": {}}):
+    # The last one is what a `pulumi stack init` leaves that was killed, in a bucket.
+    for state in ({"deployment": {}}, {"deployment": None}):
         assert in_state(state, context="new").move is None
 
 
@@ -87,6 +88,15 @@ OLD = Identity("uid-old", "https://old")
 def test_the_same_stack_file_and_another_cluster_is_a_move() -> None:
     before, after = "https://old (the current context)", "https://now (the current context)"
     assert found({}, OLD) == Move(URN, ("cluster.context",), before, after, same_file=True)
+
+
+def test_a_context_or_an_address_that_has_a_new_name_leads_to_the_same_cluster() -> None:
+    last = Identity("uid-new", "https://before")
+    before, after = "https://before (context {})", "https://new (context new)"
+    for context in ("gone", "old"):
+        assert found({"context": context}, last, context="new") == Move(
+            URN, ("cluster.context",), before.format(context), after, same_cluster=True
+        )
 
 
 def test_a_cluster_that_was_created_anew_at_the_same_address_is_a_move() -> None:
@@ -118,3 +128,6 @@ def test_pulumis_program_gets_the_cluster_or_that_of_the_last_roll_out_where_it_
     monkeypatch.setattr(connection, "ask", forbidden)
     assert place({}, OLD) == moves.Place(None, OLD, "403 Forbidden: you may not get it")
     assert place({}, None).variables == {}
+    moved = place({"context": "old"}, OLD, context="new")
+    assert moved.move is not None
+    assert moved.variables == {}, "the state would name the old cluster for the new one"

@@ -120,6 +120,8 @@ def pulumi(stack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
         'cat "$0.$1"\nexit $(cat "$0.$1.code")\n'
     )
     script.chmod(0o755)
+    (tmp_path / "pulumi.stack").write_text(json.dumps({"deployment": {}}))
+    (tmp_path / "pulumi.stack.code").write_text("0")
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     for look in (queued_jobs, runtime_trials, verify):
         monkeypatch.setattr(look, "refusals", lambda *_: [])
@@ -127,6 +129,8 @@ def pulumi(stack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return tmp_path
 
 
+STATE = '[ "$1" != stack ] || exec cat "$0.stack"\n'
+"""How a script that stands for `pulumi` exports the state."""
 REAL_RULES = verify.refusals
 
 
@@ -435,8 +439,6 @@ MOVED = [
 
 
 def test_what_the_stack_file_declares_in_another_place_is_not_deleted_in_its_old_one(pulumi: Path) -> None:
-    (pulumi / "pulumi.stack").write_text(json.dumps({"deployment": {}}))
-    (pulumi / "pulumi.stack.code").write_text("0")
     code, _, err = answer(pulumi, *MOVED, update=UPDATE)
     assert (code, err) == (1, f"{LOOKING}{REFUSED}")
     assert "\nup " not in (pulumi / "pulumi.called").read_text()
@@ -451,7 +453,6 @@ def test_what_is_only_left_in_the_cluster_may_be_declared_in_another_place(pulum
         event[next(iter(event))]["metadata"]["old"]["retainOnDelete"] = True
     state = {"deployment": {"resources": [{"urn": "old", "deletedWith": "host"}]}}
     (pulumi / "pulumi.stack").write_text(json.dumps(state))
-    (pulumi / "pulumi.stack.code").write_text("0")
     assert answer(pulumi, *host, *MOVED, update=UPDATE)[0] == 0
 
 
@@ -494,7 +495,9 @@ def test_pulumi_gets_the_cluster_for_its_state_and_a_cluster_that_cannot_be_seen
 ) -> None:
     place = moves.Place(None, Identity("uid-old", "https://old"), "403 Forbidden: no")
     monkeypatch.setattr(moves, "found", lambda *_: place)
-    (pulumi / "pulumi").write_text('#!/bin/sh\necho "$TRAINYARD_CLUSTER_IDENTITY" > "$0.identity"\nexit 1\n')
+    (pulumi / "pulumi").write_text(
+        f'#!/bin/sh\n{STATE}echo "$TRAINYARD_CLUSTER_IDENTITY" > "$0.identity"\nexit 1\n'
+    )
     assert answer(pulumi, update=UPDATE) == (
         1,
         "",
@@ -573,7 +576,7 @@ def test_pulumi_gets_the_paths_of_kubeconfigs_whole_because_it_looks_for_them_fr
 
 
 def test_a_preview_that_fails_ends_an_up(pulumi: Path) -> None:
-    (pulumi / "pulumi").write_text('#!/bin/sh\n[ "$1" = stack ] || echo "$@" >> "$0.called"\nexit 255\n')
+    (pulumi / "pulumi").write_text(f'#!/bin/sh\n{STATE}echo "$@" >> "$0.called"\nexit 255\n')
     assert answer(pulumi, update=UPDATE) == (255, "", LOOKING)
     assert (pulumi / "pulumi.called").read_text() == f"preview --refresh --policy-pack policies {ON_PROD}"
 
@@ -592,7 +595,6 @@ def test_a_repair_follows_an_update_that_is_done_and_takes_what_git_says_from_it
 ) -> None:
     exported = {"deployment": {"resources": []}}
     (pulumi / "pulumi.stack").write_text(json.dumps(exported))
-    (pulumi / "pulumi.stack.code").write_text("0")
     repairs: list[Any] = []
 
     def repair(stack: str, *, repair: bool, keep: Any, state: Callable[[], Any], **_: Any) -> int:
@@ -606,6 +608,36 @@ def test_a_repair_follows_an_update_that_is_done_and_takes_what_git_says_from_it
     assert repairs == []
     assert answer(pulumi, *told, update=UPDATE, repair=True, keep=kept)[0] == 1
     assert repairs == [("prod", True, ["ConfigMap/a/b"], exported)]
+
+
+UNREADABLE = (
+    "pulumi stack: exit code 255:\n"
+    "error: the bucket is away\n"
+    "Without Pulumi's state of prod, nobody knows which cluster prod was rolled out to. If the stack was "
+    "never created: make stack STACK=prod. If its state is lost or damaged: docs/upgrade-and-removal.md, "
+    '"Restore a lost state". Otherwise run the same command again when this succeeds: pulumi stack export '
+    "--stack prod\n"
+)
+
+
+@pytest.mark.parametrize("update", [None, UPDATE])
+def test_a_stack_whose_state_cannot_be_read_is_neither_previewed_nor_changed_and_it_says_why(
+    pulumi: Path, update: Any
+) -> None:
+    (pulumi / "pulumi.stack").write_text("error: the bucket is away\n")
+    (pulumi / "pulumi.stack.code").write_text("255")
+    file = pulumi / "outcome.json"
+    assert answer(pulumi, *PREVIEW, update=update, outcome=file) == (2, "", UNREADABLE)
+    assert not (pulumi / "pulumi.called").exists()
+    assert outcomes.read(file, "prod") == Outcome(errors=(UNREADABLE.replace("\n", " ").rstrip(),))
+
+
+def test_a_state_that_can_no_longer_be_read_after_the_preview_ends_an_up(pulumi: Path) -> None:
+    script = pulumi / "pulumi"
+    meanwhile = 'echo "error: the bucket is away" > "$0.stack"\necho 255 > "$0.stack.code"\n'
+    script.write_text(script.read_text().replace('cat "$0.$1"\n', f'{meanwhile}cat "$0.$1"\n'))
+    assert answer(pulumi, *PREVIEW, end(preview=True), update=UPDATE)[::2] == (2, f"{LOOKING}{UNREADABLE}")
+    assert "up " not in (pulumi / "pulumi.called").read_text()
 
 
 @pytest.mark.parametrize(
@@ -622,8 +654,6 @@ def test_a_repair_follows_an_update_that_is_done_and_takes_what_git_says_from_it
 def test_the_state_is_exported_before_the_preview_and_before_the_update_and_no_more(
     pulumi: Path, monkeypatch: pytest.MonkeyPatch, told: Any, options: dict[str, Any], subcommands: str
 ) -> None:
-    (pulumi / "pulumi.stack").write_text(json.dumps({"deployment": {}}))
-    (pulumi / "pulumi.stack.code").write_text("0")
     monkeypatch.setattr(time, "sleep", lambda _: None)
     answer(pulumi, *told, **options)
     assert (pulumi / "pulumi.subcommands").read_text().split() == subcommands.split()
@@ -632,8 +662,6 @@ def test_the_state_is_exported_before_the_preview_and_before_the_update_and_no_m
 def test_the_state_is_exported_again_where_a_move_has_written_it(
     pulumi: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (pulumi / "pulumi.stack").write_text(json.dumps({"deployment": {}}))
-    (pulumi / "pulumi.stack.code").write_text("0")
     monkeypatch.setattr(moves, "found", lambda *_: moves.Place(MOVE))
     assert answer(pulumi, *UNCHANGED, update=UNCHANGED_BY, replace=["cluster.context"])[0] == 0
     assert (pulumi / "pulumi.subcommands").read_text() == "stack\nup\nstack\npreview\nstack\nup\n"
@@ -648,7 +676,6 @@ CHANGED_WITH = {
 @pytest.mark.parametrize("name", CHANGED_WITH)
 def test_an_update_that_would_not_be_the_one_that_was_previewed_is_refused(pulumi: Path, name: str) -> None:
     (pulumi / "pulumi.stack").write_text(json.dumps({"deployment": {"resources": [{"urn": "a"}]}}))
-    (pulumi / "pulumi.stack.code").write_text("0")
     later = pulumi / "later"
     others = {"stack.yaml": TENANT, "pulumi.stack": json.dumps({"deployment": {"resources": []}})}
     later.write_text(others[name])
@@ -993,7 +1020,8 @@ def begun(folder: Path, *options: str, preview: str, stop: str = "pass") -> subp
             #!{sys.executable}
             import signal, sys, time
             if sys.argv[1] == "stack":
-                sys.exit("it was never rolled out")
+                print('{{"deployment": {{}}}}')  # it was never rolled out
+                sys.exit(0)
             def stop(*_):
                 {stop}
                 print("cancelled", file=sys.stderr, flush=True)

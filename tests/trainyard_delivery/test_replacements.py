@@ -183,3 +183,15 @@ def test_of_a_move_with_the_same_stack_file_it_says_how_to_go_back_and_how_to_go
         "NAME. If it has moved, or the cluster was recreated, run `up` with --replace "
         '"cluster.context": what it has in the old cluster stays there, and nothing manages it'
     )
+
+
+def test_of_another_context_for_the_same_cluster_it_says_so_and_how_to_go_on() -> None:
+    move = replacements.Move(
+        "urn", ("cluster.context",), "https://a (context x)", "https://a (context y)", same_cluster=True
+    )
+    assert str(move) == (
+        "refused: cluster.context of the stack file differs from the last roll-out, which went to https://a "
+        "(context x); now it is https://a (context y). That is the same cluster: its namespace kube-system "
+        "has the same uid. But Pulumi would still use the old cluster.context. Run `up` with --replace "
+        '"cluster.context", which first writes the new one into Pulumi\'s state'
+    )

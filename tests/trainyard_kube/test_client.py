@@ -447,6 +447,20 @@ def a_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Credentials
     return credentials.load(str(kubeconfig(tmp_path, {"certificate-authority": "ca.crt"})))
 
 
+def test_certificates_stay_those_of_the_context_that_was_current_at_first(tmp_path: Path) -> None:
+    for name in ("ca.crt", "other.crt"):
+        (tmp_path / name).write_bytes(served(tmp_path, "127.0.0.1")[0])
+    path = kubeconfig(tmp_path, {"certificate-authority": "ca.crt"})
+    found = credentials.load(str(path))
+    document = yaml.safe_load(path.read_text())
+    other = {"server": "https://10.0.0.2:6443", "certificate-authority": "other.crt"}
+    document["clusters"].append({"name": "d", "cluster": other})
+    document["contexts"].append({"name": "there", "context": {"cluster": "d", "user": "u"}})
+    path.write_text(yaml.safe_dump({**document, "current-context": "there"}))
+    assert found.tls_files is not None
+    assert not found.tls_files.reload()
+
+
 @pytest.mark.parametrize("source", [service_account, a_kubeconfig])
 def test_a_new_authority_of_the_cluster_is_trusted_without_a_restart(
     source: Callable[[Path, pytest.MonkeyPatch], Credentials],

@@ -37,7 +37,7 @@ class Place(NamedTuple):
     move: Move | None = None
     """How it moves; None if it stays, or was never rolled out."""
     identity: Identity | None = None
-    """The cluster; if it cannot be seen, that of the last roll-out."""
+    """The cluster; if it cannot be seen, that of the last roll-out, unless the stack moves."""
     unseen: str = ""
     """Why it cannot be seen."""
 
@@ -58,13 +58,11 @@ def identity(credentials: Credentials, command: str) -> Identity:
     return Identity(namespace["metadata"]["uid"], credentials.server)
 
 
-def found(state: Json | None, cluster: Cluster, connect: connection.Connect, kubeconfig: str | None) -> Place:
+def found(state: Json, cluster: Cluster, connect: connection.Connect, kubeconfig: str | None) -> Place:
     """The place of a stack with this state, and whether it has moved since the last roll-out.
 
     Another way to the same server is no move, unless another cluster is there now.
     """
-    if state is None:
-        return Place()  # Pulumi reports why it cannot be read
     rolled_out, here, unseen = pulumi_state.identity(state), None, ""
     try:
         here = identity(connect(), "preview")
@@ -74,7 +72,7 @@ def found(state: Json | None, cluster: Cluster, connect: connection.Connect, kub
     if before is None:
         return Place(None, here, unseen)
     move = _move(before, rolled_out, here, cluster, connect=connect, kubeconfig=kubeconfig)
-    return Place(move, here or rolled_out, unseen)
+    return Place(move, here or (rolled_out if move is None else None), unseen)
 
 
 def expected(rolled_out: Identity | None, credentials: Credentials, command: str, err: TextIO) -> Place:
@@ -126,6 +124,7 @@ def _move(
     before = replace(before, kubeconfig=connection.expanded(before.kubeconfig))
     after_kubeconfig, after_context = connection.choose(cluster, None, None)
     is_another = rolled_out is not None and here is not None and rolled_out.uid != here.uid
+    is_same = rolled_out is not None and here is not None and not is_another
     same_file = (before.kubeconfig, before.context) == (after_kubeconfig, after_context)
     if same_file and not is_another:
         return None
@@ -146,7 +145,8 @@ def _move(
         tuple(changed) or ("cluster.context",),
         _shown(rolled_out.server if rolled_out else was, before.kubeconfig, before.context),
         _shown(becomes, after_kubeconfig, after_context),
-        same_file,
+        same_file=same_file,
+        same_cluster=is_same,
     )
 
 

@@ -26,7 +26,6 @@ from trainyard_delivery.drift import expected, writers
 from trainyard_delivery.drift.comparison import Row
 from trainyard_delivery.drift.differences import ABSENT
 from trainyard_delivery.drift.verdicts import Ref, State, Verdict, exit_code, kept
-from trainyard_delivery.pulumi_state import Identity
 from trainyard_kube.client import Client
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack.drift import Drift
@@ -76,8 +75,8 @@ def run(
     goes to `out`. With `repair` only the objects of the stack count.
 
     Raises:
-        UserError: None could be judged, the `state` has changed, a repair would change another cluster than
-            that of the last roll-out, or `metrics` cannot be written.
+        UserError: None could be judged, the `state` has changed, that of the last roll-out cannot be read
+            before a repair, or names another cluster, or `metrics` cannot be written.
     """
     out, err = out or sys.stdout, err or sys.stderr
 
@@ -86,7 +85,7 @@ def run(
             out.write(as_text(document(stack, verdicts, beside)))
             out.flush()
         number = sum(verdict.state is State.DIFFERENT for verdict in verdicts)
-        if number and state is not None and basis.resources(state()) != basis.resources(exported):
+        if number and state is not None and basis.of_state(state()) != basis.of_state(exported):
             raise UserError(
                 f"Nothing has been repaired: Pulumi's state of {stack} has changed since this roll-out, by "
                 "one of somebody else, whose changes would be undone. To see what differs then: trainyard "
@@ -99,8 +98,8 @@ def run(
     credentials = connection.of_stack(settings.cluster, kubeconfig, context)
     exported = state() if state is not None else _rendered(stack, err)
     if repair:
-        rolled_out = pulumi_state.identity(exported) if state is not None else _rolled_out(stack, err)
-        moves.expected(rolled_out, credentials, "drift", err)
+        rolled_out = exported if state is not None else rendering.rolled_out(stack)
+        moves.expected(pulumi_state.identity(rolled_out), credentials, "drift", err)
     manifests = expected.objects(exported)
     staying = _named(keep, manifests)
     print(f"Comparing {len(manifests)} objects with the cluster ...", file=err)
@@ -126,15 +125,6 @@ def _rendered(stack: str, err: TextIO) -> Json:
     print(f"Rendering the stack {stack} ...", file=err)
     with TemporaryDirectory() as folder:
         return rendering.state(stack, stackfile.file_of(stack), Path(folder))
-
-
-def _rolled_out(stack: str, err: TextIO) -> Identity | None:
-    """The cluster of the last roll-out; None if nobody knows it."""
-    try:
-        return pulumi_state.identity(rendering.rolled_out(stack))
-    except PlatformError as error:
-        print(clean(f"{moves.UNSEEN}: {error}"), file=err)
-        return None
 
 
 def document(stack: str, verdicts: Sequence[Verdict], beside: Beside) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def run(
         own = _stack(stack, source or "")
         remarks = [
             f"Change stacks/{places.stack_file(stack)} to fit your cluster. Then, in {folder}: git init, "
-            f"make verify, and make preview STACK={stack}"
+            f"make verify, make stack STACK={stack}, and make preview STACK={stack}"
         ]
     else:
         clone = places.site(fork)

@@ -14,7 +14,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -93,7 +93,8 @@ def run(
     What a preview comes to is also written to the file `outcome`, as JSON, however it ends.
 
     Raises:
-        UserError: The stack file is wrong, Pulumi cannot be run, or `outcome` cannot be written.
+        UserError: The stack file is wrong, Pulumi cannot be run or cannot read its state, or `outcome` cannot
+            be written.
     """
     lasting = Lasting(out or sys.stdout), Lasting(err or sys.stderr)
     out, err = (stream.text for stream in lasting)
@@ -160,8 +161,8 @@ class _Known:
     settings: StackSettings
     connect: connection.Connect
     """Reads the kubeconfig at each call: a login may end while a preview runs for minutes."""
-    state: Json | None = None
-    """Pulumi's, which is read unless the rules refuse the stack; None if nobody can read it."""
+    state: Json = field(default_factory=lambda: {"deployment": {}})
+    """Pulumi's, which is read unless the rules refuse the stack."""
 
 
 def _run(options: _Options, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
@@ -191,8 +192,9 @@ def _run(options: _Options, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
             follow = ["up", "--target", move.provider, "--yes", "--skip-preview", *options.judged]
             code = pulumi(follow, stack, echo or teller, its)
             teller.end_move(succeeded=code == 0)
-            known.state = rendering.readable(stack)
-        before = None if files is None else basis.Basis(files, basis.resources(known.state))
+            if code == 0:
+                known.state = rendering.rolled_out(stack)
+        before = None if files is None else basis.Basis(files, pulumi_state.resources(known.state))
         if code == 0:
             teller.begin(f"Reading the cluster and what {stack} asks for")
         preview = ["preview", "--refresh", *options.judged]
@@ -225,7 +227,7 @@ def _refused(options: _Options, known: _Known, err: TextIO) -> tuple[moves.Place
     refused = [] if options.expect_no_changes else verify.refusals(options.stack, known.settings)
     place = moves.Place()
     if not refused:
-        known.state = rendering.readable(options.stack)
+        known.state = rendering.rolled_out(options.stack)
         place = moves.found(known.state, known.settings.cluster, known.connect, options.kubeconfig)
     if place.move is not None and not (options.change and place.move.allowed(options.allowed)):
         refused = [str(place.move)]
@@ -256,8 +258,9 @@ def _echoed(
 def _changed(before: basis.Basis, place: moves.Place, options: _Options, err: TextIO) -> int:
     """Print what has changed since the preview, the cluster included; returns the exit code."""
     stack = options.stack
-    state = None if before.resources is None else rendering.readable(stack)
-    now = basis.Basis(basis.files(stack), basis.resources(state))
+    compares = before.resources is not None
+    resources = pulumi_state.resources(rendering.rolled_out(stack)) if compares else None
+    now = basis.Basis(basis.files(stack), resources)
     changes = [*basis.refusals(before, now, stack)] or moves.refusals(place, options.connect_again, "up")
     refused = list(map(clean, changes))
     err.writelines(f"{sentence}\n" for sentence in refused)
@@ -360,7 +363,7 @@ def _plan(known: _Known, steps: Sequence[Step], violations: Sequence[Violation])
 
 def _with_left(steps: Sequence[Step], known: _Known) -> Sequence[Step]:
     """The steps, with what stays in the cluster reported as such."""
-    return list(words.left(steps, pulumi_state.deleted_with(known.state) if known.state else {}))
+    return list(words.left(steps, pulumi_state.deleted_with(known.state)))
 
 
 def _taken_over(steps: Sequence[Step], known: _Known) -> tuple[Sequence[Step], Mapping[str, str]]:

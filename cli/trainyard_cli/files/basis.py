@@ -10,12 +10,14 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import yaml
 
 from trainyard_api import places, stack_yaml
+from trainyard_api.json_types import Json
 from trainyard_api.shown import listed
+from trainyard_delivery import pulumi_state, stack_names
 
 from . import stackfile
 
@@ -28,26 +30,20 @@ class Basis(NamedTuple):
 
     files: Mapping[Path, str]
     """By path, a digest."""
-    resources: Sequence[Any] | None
-    """Those of the state; None if it cannot be read: Pulumi then reports why."""
+    resources: Sequence[Json] | None
+    """Those of the state; None between the tries of an update, which writes it itself."""
 
 
 def files(stack: str) -> Mapping[Path, str]:
     """The files that a roll-out of the stack goes by now; raises `PlaceError` outside of a site."""
     site = places.site()
     file = stackfile.file_of(stack)
-    # A clone has the packages too, which a wheel has installed.
-    folders = [site.runtimes, site.policies, _program(site.root), *site.root.glob("*/trainyard_*")]
+    folders = {_program(site.root), *(site.root / name for name in stack_names.EVERY_STACK_DEPENDS_ON)}
     if (charts := stackfile.vendored(stack, file)) is not None:
-        folders.append((site.root / charts).resolve())
+        folders.add((site.root / charts).resolve())
     paths = {path for folder in folders for path in _sources(folder)} | {*site.catalog}
     digests = {path: _digest(path.read_bytes()) for path in paths}
     return {**digests, file: _digest(_config(file))}
-
-
-def resources(state: Mapping[str, Any] | None) -> Sequence[Any] | None:
-    """The resources of a state, without the time of its writing; None if the state cannot be read."""
-    return None if state is None else state["deployment"].get("resources") or []
 
 
 def refusals(before: Basis, after: Basis, stack: str) -> Iterator[str]:
@@ -60,16 +56,16 @@ def refusals(before: Basis, after: Basis, stack: str) -> Iterator[str]:
     again = "Run the same command again, which makes a new preview"
     if names:
         yield f"refused: changed since the preview: {listed(names, _NAMED)}. {again}"
-    if None not in (before.resources, after.resources) and before.resources != after.resources:
+    if before.resources != after.resources:
         yield (
             f"refused: Pulumi's state of {stack} has changed since the preview, by a roll-out of somebody "
             f"else. {again}"
         )
 
 
-def of_state(state: Mapping[str, Any]) -> Basis:
+def of_state(state: Json) -> Basis:
     """What a command goes by that needs no files."""
-    return Basis({}, resources(state))
+    return Basis({}, pulumi_state.resources(state))
 
 
 def _program(root: Path) -> Path:

@@ -30,6 +30,7 @@ _COPIED: Final = (
     ".github/actions/pulumi/action.yml",
     ".github/scripts/keep",
     ".github/scripts/report.py",
+    ".github/scripts/stack",
 )
 _PULL_REQUEST: Final = ".github/workflows/pull-request.yml"
 _OF_OUR_OWN_TESTS: Final = ("  # Trainyard's own tests", "  verify:\n")

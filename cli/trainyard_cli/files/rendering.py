@@ -20,6 +20,13 @@ from trainyard_platform.errors import PlatformError
 from .stackfile import OURS, RENDER_TO
 
 _LAST_LINES: Final = 30
+_UNREADABLE: Final = (
+    "\nWithout Pulumi's state of {stack}, nobody knows which cluster {stack} was rolled out to. If the stack "
+    "was never created: make stack STACK={stack}. If its state is lost or damaged: "
+    'docs/upgrade-and-removal.md, "Restore a lost state". Otherwise run the same command again when this '
+    "succeeds: pulumi stack export --stack {stack}"
+)
+"""What follows from a state that cannot be read, and the ways out."""
 
 
 def state(stack: str, file: Path, folder: Path) -> Mapping[str, Any]:
@@ -64,26 +71,22 @@ def state(stack: str, file: Path, folder: Path) -> Mapping[str, Any]:
 
 
 def rolled_out(stack: str) -> Mapping[str, Any]:
-    """Pulumi's state of a stack, where it has been rolled out; raises as `state`."""
-    return _exported(stack, os.environ)
+    """Pulumi's state of a stack, where it has been rolled out.
+
+    Raises:
+        PlatformError: Pulumi cannot be run, or cannot read it; with its output, and the way out.
+    """
+    return _exported(stack, os.environ, _UNREADABLE.format(stack=stack))
 
 
-def readable(stack: str) -> Mapping[str, Any] | None:
-    """The same; None if it cannot be read: Pulumi then reports why."""
-    try:
-        return rolled_out(stack)
-    except PlatformError:
-        return None
-
-
-def _exported(stack: str, environment: Mapping[str, str]) -> Mapping[str, Any]:
+def _exported(stack: str, environment: Mapping[str, str], way_out: str = "") -> Mapping[str, Any]:
     exported: Mapping[str, Any] = json.loads(
-        _pulumi(["stack", "export", "--stack", stack], environment, places.site().root)
+        _pulumi(["stack", "export", "--stack", stack], environment, places.site().root, way_out)
     )
     return exported
 
 
-def _pulumi(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> str:
+def _pulumi(arguments: Sequence[str], environment: Mapping[str, str], folder: Path, way_out: str = "") -> str:
     command = ["pulumi", *arguments, "--non-interactive", "--color", "never"]
     try:
         answer = subprocess.run(
@@ -93,5 +96,5 @@ def _pulumi(arguments: Sequence[str], environment: Mapping[str, str], folder: Pa
         raise PlatformError(f"pulumi cannot be run: {error.strerror}") from error
     if answer.returncode:
         output = "\n".join((answer.stdout + answer.stderr).strip().splitlines()[-_LAST_LINES:])
-        raise PlatformError(f"pulumi {arguments[0]}: exit code {answer.returncode}:\n{output}")
+        raise PlatformError(f"pulumi {arguments[0]}: exit code {answer.returncode}:\n{output}{way_out}")
     return answer.stdout
