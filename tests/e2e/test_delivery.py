@@ -1,6 +1,5 @@
 """Delivery: the workflows are well formed, and the `make` targets that they call do their work."""
 
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -49,19 +48,6 @@ def test_actionlint_would_find_a_mistake_in_them(actionlint: str, tmp_path: Path
     said = complaints(actionlint, tmp_path)
     assert 'job "up" needs job "stack" which does not exist' in said
     assert 'input "kubconfig" is not defined in action "Pulumi"' in said
-
-
-def test_drift_is_what_somebody_changed_in_the_cluster_alone_and_up_puts_it_back(platform: Cluster) -> None:
-    platform.kubectl("delete", "workloadpriorityclass", "low")
-    answer = platform.run("make", "drift", "STACK=sandbox", check=False)
-    platform.run("make", "up", "STACK=sandbox")
-    said = answer.stdout + answer.stderr
-    assert answer.returncode != 0, said
-    assert "no changes were expected for preview but changes were proposed" in said, said
-    assert re.search(r"^\+ WorkloadPriorityClass low\nsandbox: 1 to create, \d+ unchanged\n", said, re.M), (
-        said
-    )
-    assert platform.get("workloadpriorityclass", "low") is not None
 
 
 @pytest.fixture

@@ -44,35 +44,41 @@ def drift(platform: Cluster, *options: str) -> tuple[int, dict[str, Any]]:
     return answer.returncode, json.loads(answer.stdout)
 
 
-def as_it_is(platform: Cluster, *names: str) -> Object:
-    """The object with the names of its writers; without them no later writer would get one."""
-    found: Object = json.loads(platform.kubectl("get", *names, "--show-managed-fields", "-o", "json"))
-    return found
+def as_they_are(platform: Cluster, *names: str) -> list[Object]:
+    """The objects with the names of their writers; without them no later writer would get one."""
+    answer: Object = json.loads(platform.kubectl("get", *names, "--show-managed-fields", "-o", "json"))
+    return list(answer.get("items", [answer]))
 
 
-def put_back(platform: Cluster, before: Object) -> None:
-    """Make the object again what it was, whoever has changed it since."""
-    metadata = {key: value for key, value in before["metadata"].items() if key != "resourceVersion"}
-    platform.run("kubectl", "replace", "-f", "-", stdin=json.dumps({**before, "metadata": metadata}))
+def put_back(platform: Cluster, *before: Object) -> None:
+    """Make the objects again what they were, whoever has changed them since."""
+    items = []
+    for manifest in before:
+        metadata = {key: value for key, value in manifest["metadata"].items() if key != "resourceVersion"}
+        items.append({**manifest, "metadata": metadata})
+    everything = {"apiVersion": "v1", "kind": "List", "items": items}
+    platform.run("kubectl", "replace", "-f", "-", stdin=json.dumps(everything))
 
 
 @pytest.fixture
 def changed(platform: Cluster) -> Iterator[Cluster]:
     """All the changes by hand are made; afterwards the objects are as they were."""
+    touched = list(dict.fromkeys((change.kind, change.namespace, change.name) for change in CHANGES))
     before: dict[tuple[str, str, str], Object] = {}
+    for namespace in {namespace for _, namespace, _ in touched}:
+        names = [f"{kind}/{name}" for kind, where, name in touched if where == namespace]
+        for manifest in as_they_are(platform, *names, *(("-n", namespace) if namespace else ())):
+            before[manifest["kind"].lower(), namespace, manifest["metadata"]["name"]] = manifest
+    in_order = [before[key] for key in touched]
     try:
         for one in CHANGES:
             where = ("-n", one.namespace) if one.namespace else ()
-            key = (one.kind, one.namespace, one.name)
-            if key not in before:
-                before[key] = as_it_is(platform, one.kind, one.name, *where)
             kind = "json" if isinstance(one.patch, tuple) else "merge"
             patch = ("--type", kind, "--field-manager", HAND, "-p", json.dumps(one.patch))
             platform.kubectl("patch", one.kind, one.name, *where, *patch)
         yield platform
     finally:
-        for manifest in before.values():
-            put_back(platform, manifest)
+        put_back(platform, *in_order)
 
 
 TOUCHED = {(change.kind, change.namespace, change.name) for change in CHANGES}
@@ -230,7 +236,7 @@ def told(platform: Cluster) -> tuple[int, dict[str, list[str]]]:
 @pytest.fixture
 def config_map(platform: Cluster) -> Iterator[Object]:
     """An object of the stack, which is afterwards as it was."""
-    before = as_it_is(platform, *CONFIG)
+    [before] = as_they_are(platform, *CONFIG)
     yield before
     put_back(platform, before)
 

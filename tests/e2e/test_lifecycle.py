@@ -160,6 +160,7 @@ def test_what_is_missing_is_drift_and_an_up_that_was_killed_as_it_put_it_back_is
         platform.pulumi("up", "--stack", "sandbox", "--yes", "--skip-preview", "--refresh")
     said = drift.stdout + drift.stderr
     assert drift.returncode != 0, said
+    assert "no changes were expected for preview but changes were proposed" in said, said
     lines = r"^(\+ WorkloadPriorityClass (low|high)\n){2}sandbox: 2 to create, \d+ unchanged\n"
     assert re.search(lines, said, re.M), said
     assert [name for name in missing if platform.get("workloadpriorityclass", name) is None] == []

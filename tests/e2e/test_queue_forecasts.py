@@ -6,15 +6,19 @@ job's controller would have it end.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
+from urllib.parse import quote
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.support.cluster import Cluster, Object
+from tests.support.live import Api, done
 from tests.support.patience import LEARNED, eventually
 from trainyard_api import quantity
 from trainyard_assist import quota
@@ -240,9 +244,25 @@ def tried(place: Cluster, states: Sequence[State]) -> Iterator[tuple[Verdict, bo
 
 
 def clear(place: Cluster) -> None:
-    place.kubectl("delete", WORKLOADS, "--all", "--wait")
-    for kind in (LOCAL_QUEUES, CLUSTER_QUEUES, COHORTS):
-        place.kubectl("delete", kind, "-l", MARK, "--ignore-not-found", "--wait")
+    """Delete each kind by one request: kubectl looks after what it deletes one by one, five a second."""
+    marked = f"?labelSelector={quote(MARK, safe='')}"
+    within = f"/apis/{KUEUE}/namespaces/{NAMESPACE}"
+    for kind, selector, path in (
+        (WORKLOADS, "", f"{within}/workloads"),
+        (LOCAL_QUEUES, MARK, f"{within}/localqueues{marked}"),
+        (CLUSTER_QUEUES, MARK, f"/apis/{KUEUE}/clusterqueues{marked}"),
+        (COHORTS, MARK, f"/apis/{KUEUE}/cohorts{marked}"),
+    ):
+        gone = partial(is_gone, place, kind, selector, path)
+        eventually(f"no {kind} are left", gone, within=LEARNED, pause=partial(time.sleep, 1))
+
+
+def is_gone(place: Cluster, kind: str, selector: str, path: str) -> bool:
+    """Whether none is left; else all are deleted, once more if the API server did not come to an end."""
+    if place.list(kind, selector) == []:
+        return True
+    done(Api(place.sandbox.instance.kubeconfig).call("DELETE", path))
+    return False
 
 
 @pytest.fixture

@@ -93,7 +93,8 @@ def test_a_container_that_is_started_again_where_it_is_leaves_its_last_words_too
         "in-place",
         kind="TrainingRuntime",
         job={"backoffLimit": 1},
-        pod={"restartPolicy": "OnFailure"},
+        # The other node hears no SIGTERM.
+        pod={"restartPolicy": "OnFailure", "terminationGracePeriodSeconds": 2},
         container={"terminationMessagePolicy": "FallbackToLogsOnError"},
     )
     job = of_python("mistaken", SECOND_OF_TWO, nodes=2)

@@ -48,6 +48,7 @@ _CLUSTER_SCOPED = {
     "MutatingWebhookConfiguration",
     "Namespace",
     "PriorityClass",
+    "SubjectAccessReview",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
     "ValidatingWebhookConfiguration",

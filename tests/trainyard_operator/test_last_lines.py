@@ -516,6 +516,9 @@ def test_once_a_log_may_not_be_read_those_that_wait_are_not_requested() -> None:
             assert await job.look() is None
             await asyncio.sleep(0.1)  # in which others would be requested
             assert len([path for _, path in job.api.requests if path.endswith("/log")]) <= 2 * AT_ONCE
+            worker = asyncio.current_task()
+            assert worker is not None
+            assert worker.cancelling() == 0, "the worker's next timeout would end it, with Python 3.11.2"
 
     run(test)
 

@@ -288,11 +288,16 @@ class LastLines:
 
     async def _read(self, namespace: str, pods: Iterable[last_lines.Pod]) -> dict[str, last_lines.Lines]:
         limit = asyncio.Semaphore(AT_ONCE)
+        logs = {pod.place: asyncio.create_task(self._lines_of(namespace, pod, limit)) for pod in pods}
+        # Not a TaskGroup: one that fails leaves its task with a cancellation that is counted, and with
+        # Python 3.11.0 to 3.11.2 the worker's next `asyncio.timeout` would then end the worker.
         try:
-            async with asyncio.TaskGroup() as reads:  # it ends with the first refusal; `gather` would go on
-                logs = {pod.place: reads.create_task(self._lines_of(namespace, pod, limit)) for pod in pods}
-        except ExceptionGroup as failed:
-            raise failed.exceptions[0] from None
+            await asyncio.gather(*logs.values())
+        except BaseException:
+            for log in logs.values():
+                log.cancel()
+            await asyncio.gather(*logs.values(), return_exceptions=True)
+            raise
         return {place: log.result() for place, log in logs.items()}
 
     async def _lines_of(
