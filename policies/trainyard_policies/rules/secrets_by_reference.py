@@ -25,6 +25,7 @@ _SPECIAL_TOKEN: Final = re.compile(
 """A tokenizer's tokens, by their names and by what they look like: `PAD_TOKEN`, `<pad>`, `[MASK]`."""
 _REFERENCE: Final = re.compile(r"\$(?:\$|\(([^()]+)\))")
 """Another variable, which Kubernetes puts in its place; `$$` stands for `$`."""
+_WORD: Final = re.compile(r"\w")
 _SETTING: Final = re.compile(r"[01]|true|false|yes|no|on|off", re.IGNORECASE)
 """Values that turn something on or off, as of `HF_HUB_DISABLE_IMPLICIT_TOKEN`."""
 SECRET_VALUE: Final = re.compile(rf"\b(?:{secret_forms.TOKENS})|{secret_forms.PRIVATE_KEY}")
@@ -70,7 +71,7 @@ def _variable(name: str, value: str, path: FieldPath, before: Set[str] | None) -
 def _is_reference(value: str, before: Set[str] | None) -> bool:
     """Whether it is made of other variables, as `$(TOKEN)` and `$(USER):$(PASSWORD)` are."""
     references = [name for name in _REFERENCE.findall(value) if name]
-    if not references or re.search(r"\w", _REFERENCE.sub("", value)):
+    if not references or _WORD.search(_REFERENCE.sub("", value)):
         return False
     return before is None or before >= set(references)
 
