@@ -53,7 +53,8 @@ class Right(BaseModel):
 @cache
 def table() -> tuple[Right, ...]:
     """The rows of `writers.yaml`."""
-    return tuple(Right.model_validate(row) for row in yaml.safe_load(_TABLE.read_text(encoding="utf-8")))
+    rows = yaml.load(_TABLE.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+    return tuple(Right.model_validate(row) for row in rows)
 
 
 def with_others(manifest: Json, live: Json, rights: Sequence[Right]) -> dict[str, JsonValue]:

@@ -98,7 +98,8 @@ class Facts(BaseModel):
 def facts() -> Mapping[AcceleratorKind, Facts]:
     """Facts about each kind of accelerator."""
     text = Path(__file__).with_name("accelerators.yaml").read_text(encoding="utf-8")
-    return TypeAdapter(dict[AcceleratorKind, Facts]).validate_python(yaml.safe_load(text))
+    content = yaml.load(text, Loader=yaml.CSafeLoader)
+    return TypeAdapter(dict[AcceleratorKind, Facts]).validate_python(content)
 
 
 def resources(kind: AcceleratorKind, accelerator: Accelerator) -> tuple[str, ...]:

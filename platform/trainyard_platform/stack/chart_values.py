@@ -43,7 +43,8 @@ Tree = Mapping[str, Any]
 @cache
 def trees() -> Mapping[str, Tree]:
     """By artifact, the values of its chart: a mapping for those with keys, else the kind of value."""
-    document: Mapping[str, Tree] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    text = FILE.read_text(encoding="utf-8")
+    document: Mapping[str, Tree] = yaml.load(text, Loader=yaml.CSafeLoader)
     return document
 
 

@@ -162,5 +162,6 @@ def _metadata(name: str, namespace: str, labels: Mapping[str, str]) -> Manifest:
 
 
 def _data(name: str) -> list[dict[str, Any]]:
-    entries: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
+    entries: list[dict[str, Any]] = yaml.load(text, Loader=yaml.CSafeLoader)
     return entries
