@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated, Final, TextIO
 
 import typer
 
@@ -53,6 +53,10 @@ class Format(StrEnum):
     JUNIT = "junit"
     GITHUB = "github"
     GITLAB = "gitlab"
+
+
+_AS_GIVEN: Final = (Format.TEXT, Format.JSON)
+"""The formats with paths as they were given."""
 
 
 def run(
@@ -108,7 +112,7 @@ def run(
     result = result.with_entries(misplaced)
     for problem in (*problems, *wrong):
         print(problem.shown, file=err)
-    out.write(formats.FORMATS[style](result, root()))
+    out.write(printed(result, style))
     print(formats.summary(result), file=err)
     if problems or wrong:
         return CANNOT_ASK
@@ -384,7 +388,12 @@ def _write(path: Path, text: str) -> None:
         raise CannotLintError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def root() -> Path:
+def printed(result: Report, style: Format) -> str:
+    """The report in this format; runs git only where other programs read the paths."""
+    return formats.FORMATS[style](result, Path() if style in _AS_GIVEN else _root())
+
+
+def _root() -> Path:
     """The folder that paths for other programs start from: the repository, or the current folder."""
     try:
         return git.root()

@@ -41,7 +41,7 @@ from trainyard_policies.settings import Policies
 
 from ..files import catalog_files, causes, git, installs, pin, stackfile
 from ..output import FINE, REFUSED, near
-from .lint import Format, root
+from .lint import Format, printed
 
 _PLACE: Final = re.compile(r".*?:(\d+)(?::(\d+))?: (.*)")
 """`file:line: ` or `file:line:column: ` before a sentence."""
@@ -79,7 +79,7 @@ def run(
         if since is None and not advice:
             shown, line = _folded(shown, site.stacks)
             out.write(line)
-    out.write(formats.FORMATS[style](shown, root()))
+    out.write(printed(shown, style))
     print(summary(result), file=err)
     if unsound:
         print("The rules are checked once the catalog's files are valid", file=err)
