@@ -143,8 +143,8 @@ def all_policies(policies: Policies) -> list[crossguard.Policy]:
 
 def _of_workloads(rule: Rule, subject: Subject, policies: Policies) -> crossguard.Policy:
     def violations(args: crossguard.ResourceValidationArgs) -> Iterator[Violation]:
-        value = _manifest(args)
-        if value is not None and engine.subject(value) is subject:
+        value = _manifest(args, subject)
+        if value is not None:
             enforced = _enforced(policies, subject, rule, args.get_config())
             only = rules.OF_WORKLOADS if rule in rules.AFTER_ALL else (rule,)
             all_violations = engine.check(value, date.today(), enforced, only)
@@ -192,7 +192,7 @@ def _of_the_stack(rule: StackRule, policies: Policies) -> crossguard.Policy:
 
 def _exceptions(policies: Policies) -> crossguard.Policy:
     def validate(args: crossguard.ResourceValidationArgs, report: crossguard.ReportViolation) -> None:
-        value = _manifest(args)
+        value = _manifest(args, *_SUFFIXES)
         if value is None:
             return
         with suppress(engine.RuleError):  # the rule's own policy reports it
@@ -260,9 +260,10 @@ def _drop_schemas(crd: Any) -> None:
         version.struct_value.fields.pop("schema", None)
 
 
-def _manifest(args: crossguard.ResourceValidationArgs) -> dict[str, Any] | None:
-    """The runtime or TrainJob that a resource is, with the name that it has in the program."""
-    if not _is_object(args.resource_type) or not is_workload(args.props):
+def _manifest(args: crossguard.ResourceValidationArgs, *subjects: Subject) -> dict[str, Any] | None:
+    """The runtime or TrainJob that a resource is, with its name in the program; None for other subjects."""
+    # First, for each rule is asked about each resource, and to unpack one takes longer than most rules.
+    if not _is_object(args.resource_type) or engine.subject(args.props) not in subjects:
         return None
     value = dict(_plain(args.props))
     value["metadata"] = {"name": args.name, **(value.get("metadata") or {})}

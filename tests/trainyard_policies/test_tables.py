@@ -3,8 +3,10 @@
 The same tables are put to a real API server in `tests/conformance/test_gates.py`.
 """
 
+import functools
 import io
 from pathlib import Path
+from typing import Any
 
 import pulumi_policy as crossguard
 import pytest
@@ -20,6 +22,16 @@ from trainyard_policies.settings import Policies
 
 FAULTY, HONEST = cases("faulty"), cases("honest")
 MANDATORY = crossguard.EnforcementLevel.MANDATORY
+
+
+@functools.cache
+def refusing() -> list[Any]:
+    """What of the pack refuses a resource."""
+    return [
+        policy
+        for policy in pack.all_policies(Policies())
+        if policy.enforcement_level is MANDATORY and isinstance(policy, crossguard.ResourceValidationPolicy)
+    ]
 
 
 def test_there_are_a_hundred_mistakes_and_sixty_that_are_none():
@@ -48,12 +60,7 @@ def test_lint_refuses_a_mistake_with_its_field_its_line_and_the_way_out(
 @pytest.mark.parametrize("case", FAULTY, ids=str)
 def test_the_pack_refuses_a_mistake_in_a_preview(case: Case, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pack, "date", OnThatDay)
-    said = [
-        message
-        for policy in pack.all_policies(Policies())
-        if policy.enforcement_level is MANDATORY and isinstance(policy, crossguard.ResourceValidationPolicy)
-        for message, _ in reported(policy, arguments(case.manifest))
-    ]
+    said = [message for policy in refusing() for message, _ in reported(policy, arguments(case.manifest))]
     assert [message for message in said if message.startswith(f"{case.at}: ") and case.says in message], said
 
 
