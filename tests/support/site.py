@@ -14,6 +14,9 @@ COPIED = (
     *("Makefile", "Pulumi.yaml", "pyproject.toml"),
 )
 STACK = "stacks/Pulumi.prod.yaml"
+UNFINISHED = "*.pyc.*"
+"""What a process that compiles a module just now writes first. What is compiled is copied: files keep their
+time, so that it counts, and the first command in a clone does not compile all that it imports."""
 IGNORED = "/.venv\n/bin\n__pycache__\n/results\n/*.json\n/*.xml\n/*.md\n"
 
 
@@ -23,7 +26,7 @@ def made(site: Path) -> Path:
         source, target = ROOT / name, site / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns(UNFINISHED))
         else:
             shutil.copy(source, target)
     for path in (site / "stacks").glob("Pulumi.*.yaml"):
