@@ -1,8 +1,11 @@
 """`s3://` against an S3 on this machine that checks signatures and fails when told to."""
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
+import botocore.loaders
+import botocore.session
 import pytest
 
 from trainyard_initializers.failures import (
@@ -28,6 +31,14 @@ OBJECTS = {
     "sets/one.csv": b"one",
 }
 NUMBERS = {"train.csv": b"1\n2\n", "deep/big.bin": LARGE, "odd +%#? name": b"odd"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def described_once() -> Iterator[None]:
+    """Each session of botocore reads what AWS offers, 3 MB of JSON: those of this file read it together."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(botocore.session, "create_loader", functools.cache(botocore.loaders.create_loader))
+        yield
 
 
 @pytest.fixture
