@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from . import hub, local, request, s3
+from . import local, request
 from .cache.cluster import Cluster
 from .cache.settings import SCHEME
 from .cache.start import start
@@ -20,11 +20,24 @@ from .request import DATASET, MODEL, Request
 from .retry import Backoff
 from .source import Source
 
+
+def _hub(storage_request: Request) -> Source:
+    from . import hub  # noqa: PLC0415 - its library takes longer to import than most files to fetch
+
+    return hub.open_hub(storage_request)
+
+
+def _s3(storage_request: Request) -> Source:
+    from . import s3  # noqa: PLC0415 - so does botocore
+
+    return s3.open_s3(storage_request)
+
+
 SOURCES: Mapping[str, Callable[[Request], Source]] = {
     "file": local.open_file,
-    "hf": hub.open_hub,
+    "hf": _hub,
     "pvc": local.open_claim,
-    "s3": s3.open_s3,
+    "s3": _s3,
 }
 
 _SECRETS = ("ACCESS_TOKEN", "HF_TOKEN", "SECRET_ACCESS_KEY", "SESSION_TOKEN")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainyard_initializers import request
+from trainyard_initializers import (
+    hub,  # noqa: F401 - the Hub's library reads the environment when it is imported, so not within a test
+    request,
+)
 from trainyard_initializers.fetch import fetch
 from trainyard_initializers.main import SOURCES
 from trainyard_initializers.retry import Backoff
