@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Final, cast
 import yaml
 
 from .errors import UserError
-from .json_types import Json
+from .json_types import Json, copied
 
 MAX_BYTES: Final = 3 * 2**20
 MAX_ALIASED: Final = 2**20
@@ -41,9 +41,9 @@ _NO_OBJECT: Final = "a document must be an object"
 _NO_OBJECT_HERE: Final = "an object should be here"
 _NO_OBJECT_ITEM: Final = "an item of a List must be an object"
 _SHORT: Final = 16 * 2**10
-"""Characters of a text whose nodes are kept; they take about 30 bytes for each."""
+"""Characters of a text that is remembered; its nodes take about 30 bytes for each, its values less."""
 _REMEMBERED: Final = 64
-"""Texts whose nodes are kept: more than the catalog has files."""
+"""Texts that are remembered: more than the catalog has files."""
 _TOO_LARGE: Final = f"larger than {MAX_BYTES >> 20} MiB"
 _UNNAMED: Final = "<text>"
 _NOT_CLOSED: Final = {
@@ -178,6 +178,10 @@ class Document:
         return place
 
 
+_Held = tuple[yaml.Node, Any]
+"""The root node of a document, and its value."""
+
+
 def parse(text: str, source: str) -> tuple[Document, ...]:
     """The documents in `text`, empty ones left out; `source` names it in messages.
 
@@ -187,8 +191,8 @@ def parse(text: str, source: str) -> tuple[Document, ...]:
     if len(text.encode()) > MAX_BYTES:
         raise DocumentError(source, START, _TOO_LARGE)
     try:
-        nodes = _remembered(text) if len(text) <= _SHORT else _nodes(_QuickLoader(text))
-        return tuple(_documents(nodes, source))
+        held = _copies(text) if len(text) <= _SHORT else _held(_nodes(_QuickLoader(text)))
+        return tuple(_documents(held, source))
     except yaml.YAMLError:
         return _parse_in_words(text, source)
 
@@ -218,7 +222,7 @@ def _item(document: Document, position: int, value: Any) -> Document:
 def _parse_in_words(text: str, source: str) -> tuple[Document, ...]:
     """Like `parse`, with the parser in Python: a quarter as fast, but its errors say more."""
     try:
-        return tuple(_documents(_nodes(_Loader(text)), source))
+        return tuple(_documents(_held(_nodes(_Loader(text))), source))
     except yaml.YAMLError as error:
         raise DocumentError.of(error, text, source) from error
 
@@ -257,19 +261,29 @@ def _nodes(loader: _Loader) -> tuple[yaml.Node, ...]:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _remembered(text: str) -> tuple[yaml.Node, ...]:
-    """The nodes of a short text. Commands read the catalog's files several times, once for each stack."""
-    return _nodes(_QuickLoader(text))
+def _remembered(text: str) -> tuple[_Held, ...]:
+    """What a short text holds. Commands read the catalog's files several times, once for each stack."""
+    return tuple(_held(_nodes(_QuickLoader(text))))
 
 
-def _documents(nodes: Iterable[yaml.Node], source: str) -> Iterator[Document]:
-    """The documents of the nodes, each with a value of its own, which callers may change."""
+def _copies(text: str) -> Iterator[_Held]:
+    """What a short text holds, with values that callers may change."""
+    return ((node, copied(value)) for node, value in _remembered(text))
+
+
+def _held(nodes: Iterable[yaml.Node]) -> Iterator[_Held]:
+    """The documents of the nodes."""
     loader = _QuickLoader("")
     for node in nodes:
-        start = Position(node.start_mark.line + 1, node.start_mark.column + 1)
-        value = loader.construct_document(node)
+        yield node, loader.construct_document(node)
+
+
+def _documents(held: Iterable[_Held], source: str) -> Iterator[Document]:
+    """The documents that are not empty; raises `DocumentError` for one that is no object."""
+    for node, value in held:
         if value is None:
             continue
+        start = Position(node.start_mark.line + 1, node.start_mark.column + 1)
         if not isinstance(value, dict):
             raise DocumentError(source, start, _NO_OBJECT)
         yield Document(source, start.line, value, node)
