@@ -103,13 +103,25 @@ def read(path: Path, namesake: str = "") -> Runtime:
         path: Where it is, `<framework>/<name>.yaml` in the catalog.
         namesake: Another file of the catalog that has its name; empty: none has.
     """
-    runtime = _read(path, yamlfile.text(path), namesake)
+    text = yamlfile.text(path)
+    try:
+        runtime = _remembered(Path(*path.parts[-2:]), text, namesake)
+    except PlatformError:
+        runtime = _read(path, text, namesake)  # whose error says where the catalog is
     return replace(runtime, manifest=copied(runtime.manifest))
 
 
 @lru_cache(maxsize=256)
+def _remembered(place: Path, text: str, namesake: str) -> Runtime:
+    """What `read` answers for a text at a place of any catalog.
+
+    Each stack that a process looks at reads the same catalog, and a comparison reads that of another
+    revision, where few files differ.
+    """
+    return _read(place, text, namesake)
+
+
 def _read(path: Path, text: str, namesake: str) -> Runtime:
-    """What `read` answers for a text: kept, for each stack that a process looks at reads the same catalog."""
     file = yamlfile.parse(text, path)
     for finding in judge.findings(path, file.value, namesake):
         raise file.error(f"{finding.path}: {finding.message}", finding.path.steps)
