@@ -1,6 +1,7 @@
 """Run the platform's program under mocks, to its end, and say what it registered."""
 
 import asyncio
+import functools
 import json
 import runpy
 from collections.abc import Callable
@@ -13,6 +14,8 @@ import pytest
 import yaml
 from pulumi.runtime import mocks, resource, rpc
 from pulumi.runtime.proto import source_pb2
+
+from trainyard_api import stack_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -173,7 +176,7 @@ def artifacts_folder(base: Path) -> Path:
         folder = base / artifact / PINS[artifact]["version"]
         (folder / "crds").mkdir(parents=True)
         for name in names:
-            (folder / "crds" / f"{name}.yaml").write_text(yaml.safe_dump(crd(name)))
+            (folder / "crds" / f"{name}.yaml").write_text(_text(name))
     for artifact, pin in PINS.items():
         if "chart" in pin:
             chart = base / artifact / pin["version"] / "chart"
@@ -206,9 +209,15 @@ def crd(name: str) -> dict[str, Any]:
     }
 
 
+@functools.cache
+def _text(name: str) -> str:
+    text: str = yaml.safe_dump(crd(name))
+    return text
+
+
 def stack(name: str, artifacts: Path) -> dict[str, Any]:
     """The settings of a stack that is checked in, with a folder as source of its artifacts."""
-    document = yaml.safe_load((ROOT / f"stacks/Pulumi.{name}.yaml").read_text())
+    document = stack_yaml.load((ROOT / f"stacks/Pulumi.{name}.yaml").read_text())
     return {
         **document["config"]["trainyard:platform"],
         "artifacts": {"source": "folder", "folder": str(artifacts)},

@@ -1,23 +1,21 @@
 """The registered resources of the stacks, once for all tests."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pydantic import TypeAdapter
 
 from tests.support import program
-from tests.support.program import Registered
-from trainyard_platform import artifacts
-from trainyard_platform.artifacts import ArtifactPin
+
+from .graphs import MINIMAL, Graph, small_pins
 
 
 @pytest.fixture
-def pins(monkeypatch: pytest.MonkeyPatch) -> None:
+def pins() -> Iterator[None]:
     """`artifacts.yaml` replaced by pins of small files."""
-    small = TypeAdapter(dict[str, ArtifactPin]).validate_python(program.pinned())
-    monkeypatch.setattr(artifacts, "pins", lambda: small)
+    with small_pins():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -27,24 +25,31 @@ def artifacts_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def graph_of(artifacts_folder: Path) -> Callable[[str], dict[str, Registered]]:
+def graph_of(artifacts_folder: Path) -> Callable[[str], Graph]:
     """What the program registers for a stack file, by type and name."""
-    small = TypeAdapter(dict[str, ArtifactPin]).validate_python(program.pinned())
 
     @functools.cache
-    def graph(name: str) -> dict[str, Registered]:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(artifacts, "pins", lambda: small)
+    def graph(name: str) -> Graph:
+        with small_pins():
             registered = program.run(program.stack(name, artifacts_folder))
-        return {one.key: one for one in registered}
+        return {resource.key: resource for resource in registered}
 
     return graph
 
 
 @pytest.fixture
-def graph(graph_of: Callable[[str], dict[str, Registered]]) -> dict[str, Registered]:
+def graph(graph_of: Callable[[str], Graph]) -> Graph:
     """What the program registers for stacks/Pulumi.sandbox.yaml."""
     return graph_of("sandbox")
+
+
+@pytest.fixture(scope="session")
+def minimal(artifacts_folder: Path) -> Graph:
+    """What the program registers for `MINIMAL`."""
+    source = {"source": "folder", "folder": str(artifacts_folder)}
+    with small_pins():
+        registered = program.run({**MINIMAL, "artifacts": source})
+    return {resource.key: resource for resource in registered}
 
 
 @pytest.fixture

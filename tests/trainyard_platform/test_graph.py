@@ -570,10 +570,8 @@ def test_what_kueue_queues_decides_what_the_operator_is_told_and_may_do(
         assert holder["reinvocationPolicy"] == "Never"
 
 
-@pytest.mark.usefixtures("pins")
-def test_no_queue_and_no_gang_scheduler_is_installed_unless_the_stack_says_so(tmp_path: Any) -> None:
-    graph = stack(tmp_path, MINIMAL)
-    assert [key for key in graph for part in ("kueue", "volcano", "scheduler") if part in key] == []
+def test_no_queue_and_no_gang_scheduler_is_installed_unless_the_stack_says_so(minimal: Graph) -> None:
+    assert [key for key in minimal for part in ("kueue", "volcano", "scheduler") if part in key] == []
 
 
 @pytest.mark.usefixtures("pins")
@@ -728,7 +726,9 @@ def digest(graph: Graph) -> str:
 
 
 @pytest.mark.usefixtures("pins")
-def test_what_the_stack_says_is_what_the_operator_is_told_and_a_change_means_new_pods(tmp_path: Any) -> None:
+def test_what_the_stack_says_is_what_the_operator_is_told_and_a_change_means_new_pods(
+    minimal: Graph, tmp_path: Any
+) -> None:
     says = {
         "controller": {"concurrency": 3},
         "featureGates": {"TrainJobStatus": True},
@@ -736,17 +736,17 @@ def test_what_the_stack_says_is_what_the_operator_is_told_and_a_change_means_new
         "retention": {"afterFinished": "7d", "maxFinishedPerNamespace": 100},
         "suspendedCondition": "upstream",
     }
-    graph = stack(tmp_path / "one", {"operator": {**MINIMAL["operator"], **says}})
+    graph = stack(tmp_path, {"operator": {**MINIMAL["operator"], **says}})
     found = told(graph, tmp_path)
     assert (found.controller.concurrency, found.limits.max_nodes) == (3, 8)
     assert found.feature_gates.on == {"TrainJobStatus"}
     assert found.retention == Retention(after_finished=7 * 86400.0, max_finished_per_namespace=100)
     assert found.suspended_condition == "upstream"
-    assert digest(graph) != digest(stack(tmp_path / "two", MINIMAL))
+    assert digest(graph) != digest(minimal)
 
 
 @pytest.mark.usefixtures("pins")
-def test_a_pool_more_or_other_policies_leave_the_operators_pods_alone(tmp_path: Any) -> None:
+def test_a_pool_more_or_other_policies_leave_the_operators_pods_alone(minimal: Graph, tmp_path: Any) -> None:
     pool = {
         "provider": "kwok",
         "nodes": 2,
@@ -759,11 +759,11 @@ def test_a_pool_more_or_other_policies_leave_the_operators_pods_alone(tmp_path: 
         "nodePools": {"gpu": pool},
         "policies": {"parameters": {"maxNodes": 7}},
     }
-    before, after = stack(tmp_path / "one", MINIMAL), stack(tmp_path / "two", more)
-    assert before[OPERATOR].inputs["spec"]["template"] == after[OPERATOR].inputs["spec"]["template"]
+    after = stack(tmp_path, more)
+    assert minimal[OPERATOR].inputs["spec"]["template"] == after[OPERATOR].inputs["spec"]["template"]
     policies = (
         graph["kubernetes:core/v1:ConfigMap trainyard-operator"].inputs["data"]["policies.yaml"]
-        for graph in (before, after)
+        for graph in (minimal, after)
     )
     assert len({*policies}) == 2
 
@@ -779,10 +779,12 @@ def test_keys_of_mpi_jobs_are_made_in_tenants_namespaces_and_where_the_stack_say
 
 
 @pytest.mark.usefixtures("pins")
-def test_keys_of_mpi_jobs_are_made_everywhere_only_where_the_stack_says_so(tmp_path: Any) -> None:
+def test_keys_of_mpi_jobs_are_made_everywhere_only_where_the_stack_says_so(
+    minimal: Graph, tmp_path: Any
+) -> None:
     """The role of a namespace that the stack names stays: nothing changes there, so no preview says so."""
     anywhere = {"operator": {**MINIMAL["operator"], "mpiNamespaces": ["*", "research"]}}
-    graphs = [stack(tmp_path / "all", anywhere), stack(tmp_path / "none", MINIMAL)]
+    graphs = [stack(tmp_path, anywhere), minimal]
     key = ("", "secrets", "", "create,get")
     assert [key in rules(one, "ClusterRole", "trainyard-operator") for one in graphs] == [True, False]
     roles = [[key for key in graph if "v1:Role trainyard-operator-mpi" in key] for graph in graphs]
@@ -888,11 +890,10 @@ def test_where_cert_manager_makes_the_certificate_the_operator_has_no_right_to(t
 
 
 @pytest.mark.usefixtures("pins")
-def test_trainjobs_may_be_deleted_where_retention_is_asked_for_alone(tmp_path: Any) -> None:
+def test_trainjobs_may_be_deleted_where_retention_is_asked_for_alone(minimal: Graph, tmp_path: Any) -> None:
     wanted = ("trainer.kubeflow.org", "trainjobs", "", "delete")
-    on = stack(tmp_path / "on", {"operator": {**MINIMAL["operator"], "retention": {}}})
-    off = stack(tmp_path / "off", MINIMAL)
-    assert [wanted in rules(graph, "ClusterRole", "trainyard-operator") for graph in (on, off)] == [
+    on = stack(tmp_path, {"operator": {**MINIMAL["operator"], "retention": {}}})
+    assert [wanted in rules(graph, "ClusterRole", "trainyard-operator") for graph in (on, minimal)] == [
         True,
         False,
     ]

@@ -15,11 +15,15 @@ from tests.support.program import Registered
 from tests.support.site_stacks import stack_file
 from trainyard_cli.commands import verify
 
+from .graphs import small_pins
 
-@pytest.fixture
-def registered(pins: None, artifacts_folder: Path) -> list[Registered]:
+
+@pytest.fixture(scope="module")
+def registered(artifacts_folder: Path) -> list[Registered]:
     settings: dict[str, Any] = yaml.safe_load(stack_file())["config"]["trainyard:platform"]
-    return program.run({**settings, "artifacts": {"source": "folder", "folder": str(artifacts_folder)}})
+    source = {"source": "folder", "folder": str(artifacts_folder)}
+    with small_pins():
+        return program.run({**settings, "artifacts": source})
 
 
 def of(registered: list[Registered], kind: str) -> dict[str, dict[str, Any]]:
