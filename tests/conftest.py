@@ -129,7 +129,7 @@ def _is_of_elsewhere(item: pytest.Item) -> bool:
 @functools.cache
 def _integrations() -> list[str]:
     """The kinds of jobs that Kueue holds in the sandbox, if its stack file names them."""
-    stack = yaml.safe_load(SANDBOX_STACK.read_text(encoding="utf-8"))
+    stack = yaml.load(SANDBOX_STACK.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
     kinds: list[str] = stack["config"]["trainyard:platform"]["kueue"].get("integrations", [])
     return kinds
 

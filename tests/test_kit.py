@@ -6,23 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hatchling.builders.wheel import WheelBuilder
 
+from tests.support.yaml_files import load
 from trainyard_cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 GITHUB = ROOT / ".github"
 HOOKS = {
     hook["id"]: hook
-    for repository in yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    for repository in load(ROOT / ".pre-commit-config.yaml")["repos"]
     for hook in repository["hooks"]
 }
-FORMS = {
-    path.stem: yaml.safe_load(path.read_text())
-    for path in (GITHUB / "ISSUE_TEMPLATE").glob("*.yml")
-    if path.stem != "config"
-}
+FORMS = {path.stem: load(path) for path in (GITHUB / "ISSUE_TEMPLATE").glob("*.yml") if path.stem != "config"}
 
 
 def make_targets() -> set[str]:

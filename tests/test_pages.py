@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from markdown_it import MarkdownIt
 
 from tests.harness import docs
 from tests.support.checked_in import ROOT, hold
+from tests.support.yaml_files import load
 
 FILES = [*docs.FRONT, *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md"))]
 TEXTS = {file: (ROOT / file).read_text("utf-8") for file in FILES}
 GITHUB = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-NAVIGATION: list[dict[str, Any]] = yaml.safe_load((ROOT / docs.CONFIGURATION).read_text())["nav"]
+NAVIGATION: list[dict[str, Any]] = load(ROOT / docs.CONFIGURATION)["nav"]
 GROUPS = [
     "Start",
     "Train",

@@ -8,12 +8,12 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-import yaml
 
 from tests.support import site
 from tests.support.site import ROOT, STACK, script
+from tests.support.yaml_files import load
 
-GITLAB: dict[str, Any] = yaml.safe_load((ROOT / "examples/gitops/gitlab-ci.yml").read_text())
+GITLAB: dict[str, Any] = load(ROOT / "examples/gitops/gitlab-ci.yml")
 PULUMI = """#!/bin/sh
 # Stands for the engine: the state of a stack with nothing in it, and what it would tell of its preview.
 case "$1" in

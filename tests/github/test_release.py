@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.support.versions import VERSION
+from tests.support.yaml_files import load
 from trainyard_platform.stack import release_images
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / ".github/scripts/release.py"
 RELEASE = runpy.run_path(str(SCRIPT))
-JOBS = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]
+JOBS = load(ROOT / ".github/workflows/release.yml")["jobs"]
 FILES = {
     "pyproject.toml": '[project]\nversion = "0.2.0"\n',
     "CHANGELOG.md": (
@@ -187,7 +187,7 @@ def test_an_image_has_the_version_as_its_tag_as_stacks_name_it() -> None:
 def test_each_image_of_a_release_is_one_that_stacks_can_list_and_has_a_bill_of_materials() -> None:
     names = JOBS["image"]["strategy"]["matrix"]["name"]
     assert sorted(names) == list(release_images.NAMES)
-    tags = yaml.safe_load((ROOT / "sandbox/images/images.yaml").read_text())["images"]
+    tags = load(ROOT / "sandbox/images/images.yaml")["images"]
     assert [tags[name]["tag"].rpartition(":")[0] for name in names] == [
         f"{release_images.CATALOGS}/{name}" for name in names
     ]

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+
+from tests.support.yaml_files import load
 
 PROJECT = Path(__file__).parents[2]
 GITHUB = PROJECT / ".github"
-WORKFLOWS = {path.name: yaml.safe_load(path.read_text()) for path in (GITHUB / "workflows").glob("*")}
-ACTIONS = {path.parent.name: yaml.safe_load(path.read_text()) for path in GITHUB.glob("actions/*/action.yml")}
+WORKFLOWS = {path.name: load(path) for path in (GITHUB / "workflows").glob("*")}
+ACTIONS = {path.parent.name: load(path) for path in GITHUB.glob("actions/*/action.yml")}
 # YAML 1.1 reads the key `on` as true.
 ON: Any = True
 

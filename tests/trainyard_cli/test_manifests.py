@@ -9,6 +9,7 @@ import yaml
 
 from tests.support.answers import answered
 from tests.support.clones import clone_at
+from tests.support.yaml_files import load
 from trainyard_cli.commands import manifests as command
 
 SPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}
@@ -19,7 +20,7 @@ echo "$1 cluster=$KUBECONFIG" >> "$0.asked"
 if [ "$2" = export ]; then cat "$0.answer"; fi
 """
 SHIPPED = Path(__file__).parents[2] / "stacks"
-CONFIG = yaml.safe_load((SHIPPED / "Pulumi.onprem.yaml").read_text())["config"]
+CONFIG = load(SHIPPED / "Pulumi.onprem.yaml")["config"]
 
 
 @pytest.fixture

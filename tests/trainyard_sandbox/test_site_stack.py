@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests.support.site_stacks import stack_file
+from tests.support.yaml_files import load
 from trainyard_cli.commands import verify
 from trainyard_cli.files import stackfile
 from trainyard_platform import versions
@@ -23,7 +24,7 @@ from trainyard_sandbox.parts import PARTS
 from trainyard_sandbox.paths import PROJECT, Instance
 
 STACKS = ("onprem", "eks", "gke", "aks", "openshift", "site")
-SANDBOX = yaml.safe_load((PROJECT / "stacks" / "Pulumi.sandbox.yaml").read_text())
+SANDBOX = load(PROJECT / "stacks" / "Pulumi.sandbox.yaml")
 
 
 def document(stack: str) -> dict[str, Any]:
