@@ -4,6 +4,7 @@ import ast
 import math
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -65,22 +66,26 @@ def page(file: Path) -> Text:
     return file.relative_to(ROOT).as_posix(), _CODE.sub(" ", file.read_text(encoding="utf-8"))
 
 
-def docstrings(file: Path) -> Iterator[tuple[int, str]]:
-    """The strings that stand alone in a module: its docstrings, and those below fields and constants."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        match node:
-            case ast.Expr(value=ast.Constant(value=str(text)), lineno=line):
-                yield line, text
+@cache
+def strings(file: Path) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+    """The strings that stand alone in a module, with their lines, and the others: read once for all kinds."""
+    nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+    lone = {id(node.value): node.lineno for node in nodes if isinstance(node, ast.Expr)}
+    constants = [node for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return (
+        [(lone[id(node)], str(node.value)) for node in constants if id(node) in lone],
+        [(node.lineno, str(node.value)) for node in constants if id(node) not in lone],
+    )
 
 
-def messages(file: Path) -> Iterator[tuple[int, str]]:
+def docstrings(file: Path) -> list[tuple[int, str]]:
+    """The docstrings of a module, and the strings below its fields and constants."""
+    return strings(file)[0]
+
+
+def messages(file: Path) -> list[tuple[int, str]]:
     """The other texts of a module that have several words."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    lone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        match node:
-            case ast.Constant(value=str(text), lineno=line) if id(node) not in lone and text.count(" ") > 2:
-                yield line, text
+    return [(line, text) for line, text in strings(file)[1] if text.count(" ") > 2]
 
 
 def modules(*places: str) -> list[Path]:
