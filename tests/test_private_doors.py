@@ -8,7 +8,8 @@ import ast
 import importlib
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache, lru_cache
 from pathlib import Path
 
 import pytest
@@ -37,9 +38,21 @@ def sources() -> list[Path]:
     return found
 
 
+@lru_cache(maxsize=1)
+def nodes_of(text: str) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(text)))
+
+
+@cache
+def seen() -> Mapping[str, tuple[list[str], list[str]]]:
+    """Of each module its doors, and its ways around the linter: together, for to parse all takes a second."""
+    texts = {str(file.relative_to(ROOT)): file.read_text() for file in sources()}
+    return {file: (list(doors(text)), list(around(text))) for file, text in texts.items()}
+
+
 def doors(text: str) -> Iterator[str]:
     """The private names of libraries: those that are imported, and those in lines that the linter skips."""
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes_of(text):
         if isinstance(node, ast.Import | ast.ImportFrom):
             of = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
             names = [of + name.name for name in node.names]
@@ -52,7 +65,7 @@ def doors(text: str) -> Iterator[str]:
 
 def around(text: str) -> Iterator[str]:
     """Attributes with a mangled name, changed classes, and replaced attributes of what was imported."""
-    nodes = list(ast.walk(ast.parse(text)))
+    nodes = nodes_of(text)
     imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
     imported = {name.asname or name.name.partition(".")[0] for node in imports for name in node.names}
     for node in nodes:
@@ -65,14 +78,13 @@ def around(text: str) -> Iterator[str]:
 
 def test_the_adr_names_every_door_and_no_other() -> None:
     named = re.findall(r"^\| `([\w.]*\b_\w+[\w.]*)`", ADR.read_text(), flags=re.MULTILINE)
-    used = [door for file in sources() for door in doors(file.read_text())]
+    used = [door for doors_of_it, _ in seen().values() for door in doors_of_it]
     assert len(named) == len(used)
     assert [door for door in used if not any(name.endswith(door) for name in named)] == []
 
 
 def test_no_module_goes_around_the_linter() -> None:
-    found = {str(file.relative_to(ROOT)): list(around(file.read_text())) for file in sources()}
-    assert {file: ways for file, ways in found.items() if ways} == {
+    assert {file: ways for file, (_, ways) in seen().items() if ways} == {
         # Python offers this hook to be replaced, and has none for what exits without an exception.
         "platform/trainyard_platform/catalog/in_pods/sitecustomize.py": [
             "sys.excepthook",
