@@ -90,7 +90,7 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def hub() -> Iterator[Hub]:
     hub = Hub()
-    thread = Thread(target=hub.serve_forever)
+    thread = Thread(target=hub.serve_forever, args=(0.01,))
     thread.start()
     yield hub
     hub.shutdown()
