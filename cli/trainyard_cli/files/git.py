@@ -45,19 +45,20 @@ def changed(files: Sequence[Path], since: str) -> tuple[Path, ...]:
     All of them if a stack or a rule has changed. Raises `GitError` if
     git cannot tell.
     """
-    names = changes(since)
-    if any(Path(name).parts[0] in EVERYTHING_DEPENDS_ON for name in _from_site(names)):
+    top = _compared(since)
+    names = _changes(since, top)
+    if any(Path(name).parts[0] in EVERYTHING_DEPENDS_ON for name in _from_site(names, top)):
         return tuple(files)
-    return _named(files, names)
+    return _named(files, names, top)
 
 
 def touched(files: Sequence[Path], since: str) -> tuple[Path, ...]:
     """As `changed`, whatever else has changed."""
-    return _named(files, changes(since))
+    top = _compared(since)
+    return _named(files, _changes(since, top), top)
 
 
-def _named(files: Sequence[Path], names: Sequence[str]) -> tuple[Path, ...]:
-    top = root()
+def _named(files: Sequence[Path], names: Sequence[str], top: Path) -> tuple[Path, ...]:
     paths = {top / name for name in names}
     return tuple(file for file in files if file.resolve() in paths)
 
@@ -67,21 +68,26 @@ def changes(since: str) -> tuple[str, ...]:
 
     Raises `GitError` if git cannot tell.
     """
-    base, top = left(since), str(root())
+    return _changes(since, _compared(since))
+
+
+def _changes(since: str, top: Path) -> tuple[str, ...]:
+    base, folder = _left(since, top), str(top)
     # A moved file also counts as removed from its old path.
-    names = _git("-C", top, "diff", "--name-only", "--no-renames", "-z", base, "--").split("\0")
-    names += _git("-C", top, "ls-files", "--others", "--exclude-standard", "-z").split("\0")
+    names = _git("-C", folder, "diff", "--name-only", "--no-renames", "-z", base, "--").split("\0")
+    names += _git("-C", folder, "ls-files", "--others", "--exclude-standard", "-z").split("\0")
     return tuple(name for name in names if name)
 
 
 def changes_of_site(since: str) -> tuple[str, ...]:
     """As `changes`, but as paths from the site of the current folder, if it is in one."""
-    return _from_site(changes(since))
+    top = _compared(since)
+    return _from_site(_changes(since, top), top)
 
 
-def _from_site(names: tuple[str, ...]) -> tuple[str, ...]:
+def _from_site(names: tuple[str, ...], top: Path) -> tuple[str, ...]:
     try:
-        inside = places.site().root.relative_to(root())
+        inside = places.site().root.relative_to(top)
     except (NoSiteError, ValueError):
         return names
     return tuple(os.path.relpath(name, inside) for name in names)
@@ -118,10 +124,19 @@ def _without_links_outside(member: tarfile.TarInfo, folder: str) -> tarfile.TarI
 
 def left(since: str) -> str:
     """The commit where this branch left `since`; raises `GitError` if git cannot tell."""
+    return _left(since, _compared(since))
+
+
+def _compared(since: str) -> Path:
+    """`root`, for a comparison with `since`; raises `GitError` for what git would take for an option, too."""
     if since.startswith("-"):
         raise GitError(f"--since {since}: must name a commit, a branch or a tag")
+    return root()
+
+
+def _left(since: str, top: Path) -> str:
     try:
-        return _git("-C", str(root()), "merge-base", since, "HEAD").strip()
+        return _git("-C", str(top), "merge-base", since, "HEAD").strip()
     except GitError as error:
         if not isinstance(error.__cause__, subprocess.CalledProcessError) or error.__cause__.stderr:
             raise
