@@ -674,6 +674,10 @@ PARTITIONED: dict[str, Any] = {
 }
 
 
+NO_RUNTIMES = {path.stem: {"enabled": False} for path in (program.ROOT / "runtimes").glob("*/*.yaml")}
+"""A pool has nothing to do with them, and each of them takes its time to register."""
+
+
 def made(
     folder: Path, cluster: dict[str, Any], given: dict[str, Any], kind: str, stack: dict[str, Any] = SHIPPED
 ) -> dict[str, Any]:
@@ -692,6 +696,7 @@ def registered(
         "artifacts": {"source": "folder", "folder": str(folder)},
         "cluster": cluster,
         "nodePools": {"gpu": {**given, "quota": []}},
+        "runtimes": NO_RUNTIMES,
         **stack,
     }
     [resource] = [one for one in program.run(said) if one.type.endswith(f":{kind}")]
