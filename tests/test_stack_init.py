@@ -20,12 +20,14 @@ config:
 """
 PULUMI = """#!/bin/sh
 case "$1 $2" in
+"whoami --verbose") echo "Backend URL: $BACKEND"; exit ;;
 "stack export") [ -n "$EXISTS" ]; exit ;;
 esac
 echo "$@" > "$CALLED"
 while [ $# -gt 0 ]; do [ "$1" != --cwd ] || folder=$2; shift; done
 cp "$folder/Pulumi.yaml" "$CALLED.project"
 [ ! -f "$folder/Pulumi.prod.yaml" ] || cp "$folder/Pulumi.prod.yaml" "$CALLED.keys"
+echo "$PULUMI_BACKEND_URL" > "$CALLED.backend"
 [ -z "$CODE" ] || { echo "error: of Pulumi" >&2; exit "$CODE"; }
 [ -z "$SALT" ] || echo "encryptionsalt: $SALT" > "$folder/Pulumi.prod.yaml"
 """
@@ -48,8 +50,8 @@ def clone(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 def make(clone: Path, *variables: str, salt: str = "", **fake: str) -> subprocess.CompletedProcess[str]:
     path = f"{clone / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    answers = {"SALT": salt, "EXISTS": "", "CODE": "", **fake}
-    called = {"PATH": path, "CALLED": str(clone / "called")}
+    answers = {"SALT": salt, "BACKEND": "s3://states", "EXISTS": "", "CODE": "", **fake}
+    called = {"PATH": path, "CALLED": str(clone / "called"), "PULUMI_BACKEND_URL": ""}
     environment = {**os.environ, **called, **answers}
     command = ["make", "--no-print-directory", "stack", *variables]
     return subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, check=False)
@@ -142,6 +144,23 @@ def test_a_stack_that_cannot_be_created_is_not_called_one_that_exists(clone: Pat
     answer = make(clone, "STACK=prod", CODE="255")
     assert (answer.returncode, "exists" in answer.stderr) == (2, False)
     assert (clone / "stacks" / "Pulumi.prod.yaml").read_text() == FILE
+
+
+@pytest.mark.parametrize(
+    ("backend", "absolute"),
+    [
+        ("file://.", "file://{}/."),
+        ("file://../states?metadata=skip", "file://{}/../states?metadata=skip"),
+        ("file:///srv/states", ""),
+        ("file://~", ""),
+        ("s3://states", ""),
+    ],
+)
+def test_a_relative_folder_of_states_is_that_of_the_other_commands(
+    clone: Path, backend: str, absolute: str
+) -> None:
+    assert make(clone, "STACK=prod", BACKEND=backend).returncode == 0
+    assert (clone / "called.backend").read_text() == f"{absolute.format(clone)}\n"
 
 
 def test_where_pulumi_keeps_nothing_in_the_file_it_stays_as_it_is(clone: Path) -> None:
