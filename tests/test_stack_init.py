@@ -19,9 +19,16 @@ config:
     b: *team
 """
 PULUMI = """#!/bin/sh
+case "$1 $2" in
+"whoami --verbose") echo "Backend URL: $BACKEND"; exit ;;
+"stack export") [ -n "$EXISTS" ]; exit ;;
+esac
 echo "$@" > "$CALLED"
 while [ $# -gt 0 ]; do [ "$1" != --cwd ] || folder=$2; shift; done
 cp "$folder/Pulumi.yaml" "$CALLED.project"
+[ ! -f "$folder/Pulumi.prod.yaml" ] || cp "$folder/Pulumi.prod.yaml" "$CALLED.keys"
+echo "$PULUMI_BACKEND_URL" > "$CALLED.backend"
+[ -z "$CODE" ] || { echo "error: of Pulumi" >&2; exit "$CODE"; }
 [ -z "$SALT" ] || echo "encryptionsalt: $SALT" > "$folder/Pulumi.prod.yaml"
 """
 
@@ -41,9 +48,11 @@ def clone(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return tmp_path
 
 
-def make(clone: Path, *variables: str, salt: str = "") -> subprocess.CompletedProcess[str]:
+def make(clone: Path, *variables: str, salt: str = "", **fake: str) -> subprocess.CompletedProcess[str]:
     path = f"{clone / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "CALLED": str(clone / "called"), "SALT": salt}
+    answers = {"SALT": salt, "BACKEND": "s3://states", "EXISTS": "", "CODE": "", **fake}
+    called = {"PATH": path, "CALLED": str(clone / "called"), "PULUMI_BACKEND_URL": ""}
+    environment = {**os.environ, **called, **answers}
     command = ["make", "--no-print-directory", "stack", *variables]
     return subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, check=False)
 
@@ -74,23 +83,84 @@ def test_what_pulumi_keeps_in_a_file_without_a_last_newline_gets_lines_of_its_ow
     assert file.read_text() == f"{FILE}encryptionsalt: v1:abc\n"
 
 
+SALT = "encryptionsalt: v1:old\n"
+KEY = "secretsprovider: awskms://a?region=b\nencryptedkey: c\n"
+
+
 @pytest.mark.parametrize(
-    ("lines", "keys"),
+    ("lines", "variables", "provider"),
     [
-        ("encryptionsalt: v1:old\n", "encryptionsalt:"),
-        ("secretsprovider: awskms://a\nencryptedkey: b\n", "secretsprovider: encryptedkey:"),
+        (SALT, (), "passphrase"),
+        (SALT, ("SECRETS=passphrase",), "passphrase"),
+        (KEY, (), "awskms://a?region=b"),
+        (KEY, ("SECRETS=awskms://a?region=b",), "awskms://a?region=b"),
+        ('secretsprovider: "gcpkms://a"  # ours\nencryptedkey: c\n', (), "gcpkms://a"),
     ],
 )
-def test_a_file_with_the_keys_of_a_stack_gets_no_second_ones(clone: Path, lines: str, keys: str) -> None:
+def test_a_stack_whose_state_is_lost_is_created_with_the_keys_of_its_file_which_gets_no_others(
+    clone: Path, lines: str, variables: tuple[str, ...], provider: str
+) -> None:
     file = clone / "stacks" / "Pulumi.prod.yaml"
     file.write_text(lines + FILE)
-    answer = make(clone, "STACK=prod", salt="v1:abc")
+    answer = make(clone, "STACK=prod", *variables, salt="v1:abc")
+    assert answer.returncode == 0, answer.stderr
+    assert (file.read_text(), (clone / "called.keys").read_text()) == (lines + FILE, lines)
+    assert (clone / "called").read_text().split()[-2:] == ["--secrets-provider", provider]
+
+
+@pytest.mark.parametrize(
+    ("lines", "provider", "keys"),
+    [
+        (SALT, "passphrase", "encryptionsalt"),
+        (KEY, "awskms://a?region=b", "secretsprovider encryptedkey"),
+    ],
+)
+def test_no_other_provider_takes_the_place_of_that_of_a_files_keys(
+    clone: Path, lines: str, provider: str, keys: str
+) -> None:
+    file = clone / "stacks" / "Pulumi.prod.yaml"
+    file.write_text(lines + FILE)
+    answer = make(clone, "STACK=prod", "SECRETS=awskms://other", salt="v1:abc")
     assert (answer.returncode, (clone / "called").exists(), file.read_text()) == (2, False, lines + FILE)
     assert answer.stderr.splitlines()[0] == (
-        f"stacks/Pulumi.prod.yaml: already has Pulumi's keys ({keys}): its stack has been created, so go on "
-        "with make preview. For a new stack, in another backend, remove these lines, and encrypt each of its "
-        "secrets anew afterwards"
+        f"stacks/Pulumi.prod.yaml: already has Pulumi's keys, of the provider {provider}: leave SECRETS out. "
+        f"For other keys, remove these lines first ({keys}), and encrypt each of its secrets anew afterwards"
     )
+
+
+@pytest.mark.parametrize("lines", ["", SALT])
+def test_a_stack_that_the_backend_has_is_not_created_again(clone: Path, lines: str) -> None:
+    file = clone / "stacks" / "Pulumi.prod.yaml"
+    file.write_text(lines + FILE)
+    answer = make(clone, "STACK=prod", CODE="255", EXISTS="1")
+    assert (answer.returncode, file.read_text()) == (2, lines + FILE)
+    assert answer.stderr.splitlines()[:2] == [
+        "error: of Pulumi",
+        "The stack exists, so go on with make preview STACK=prod",
+    ]
+
+
+def test_a_stack_that_cannot_be_created_is_not_called_one_that_exists(clone: Path) -> None:
+    answer = make(clone, "STACK=prod", CODE="255")
+    assert (answer.returncode, "exists" in answer.stderr) == (2, False)
+    assert (clone / "stacks" / "Pulumi.prod.yaml").read_text() == FILE
+
+
+@pytest.mark.parametrize(
+    ("backend", "absolute"),
+    [
+        ("file://.", "file://{}/."),
+        ("file://../states?metadata=skip", "file://{}/../states?metadata=skip"),
+        ("file:///srv/states", ""),
+        ("file://~", ""),
+        ("s3://states", ""),
+    ],
+)
+def test_a_relative_folder_of_states_is_that_of_the_other_commands(
+    clone: Path, backend: str, absolute: str
+) -> None:
+    assert make(clone, "STACK=prod", BACKEND=backend).returncode == 0
+    assert (clone / "called.backend").read_text() == f"{absolute.format(clone)}\n"
 
 
 def test_where_pulumi_keeps_nothing_in_the_file_it_stays_as_it_is(clone: Path) -> None:

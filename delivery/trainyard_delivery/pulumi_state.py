@@ -33,7 +33,7 @@ class Identity(NamedTuple):
 
 def resources(state: Json) -> Sequence[Json]:
     """All resources, in the order of the state; a stack that was never rolled out may have no deployment."""
-    deployment: Json = state["deployment"] or {}
+    deployment: Json = state.get("deployment") or {}
     every: Sequence[Json] = deployment.get("resources") or []
     return every
 

@@ -49,6 +49,23 @@ def test_a_file_that_has_changed_since_the_preview_is_named(site: Path, name: st
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("Pulumi.yaml", "name: site\nmain: program/\nbackend: {url: s3://others}\n"),
+        ("Pulumi.yaml", "name: site\nmain: runtimes/\n"),
+        ("requirements.txt", "trainyard==2\n"),
+    ],
+)
+def test_a_file_at_the_top_that_has_changed_since_the_preview_is_named(
+    site: Path, name: str, text: str
+) -> None:
+    before = read()
+    (site / name).write_text(text)
+    [sentence] = basis.refusals(before, read(), "prod")
+    assert sentence.startswith(f"refused: changed since the preview: {name}. ")
+
+
 VENDORED = """
 config:
   trainyard:platform:

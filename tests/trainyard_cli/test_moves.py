@@ -78,7 +78,7 @@ def test_a_kubeconfig_in_the_home_folder_is_no_move_for_another_person(
 
 def test_what_was_never_rolled_out_does_not_move() -> None:
     # The last one is what a `pulumi stack init` leaves that was killed, in a bucket.
-    for state in ({"deployment": {}}, {"deployment": None}):
+    for state in ({}, {"deployment": {}}, {"deployment": None}):
         assert in_state(state, context="new").move is None
 
 

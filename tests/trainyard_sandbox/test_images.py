@@ -120,6 +120,13 @@ def test_every_image_of_the_sandbox_has_a_dockerfile_and_a_known_base() -> None:
     assert {image.base for image in listed.images} <= {None, *listed.bases}
 
 
+def test_python_does_not_go_by_the_time_of_what_a_stage_compiles_for_another() -> None:
+    texts = {image.name: image.dockerfile_path.read_text() for image in Images.read(Toolchain([])).images}
+    compiled = {name for name, text in texts.items() if "--from=build" in text and "pip install" in text}
+    assert compiled >= {"operator", "mpi"}
+    assert [name for name in compiled if "\nENV SOURCE_DATE_EPOCH=" not in texts[name]] == []
+
+
 def test_what_another_checkout_has_put_in_the_place_of_an_image_is_put_right_before_it_is_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,10 +38,10 @@ def files(stack: str) -> Mapping[Path, str]:
     """The files that a roll-out of the stack goes by now; raises `PlaceError` outside of a site."""
     site = places.site()
     file = stackfile.file_of(stack)
-    folders = {_program(site.root), *(site.root / name for name in stack_names.EVERY_STACK_DEPENDS_ON)}
+    depended_on = {_program(site.root), *(site.root / name for name in stack_names.EVERY_STACK_DEPENDS_ON)}
     if (charts := stackfile.vendored(stack, file)) is not None:
-        folders.add((site.root / charts).resolve())
-    paths = {path for folder in folders for path in _sources(folder)} | {*site.catalog}
+        depended_on.add((site.root / charts).resolve())
+    paths = {path for place in depended_on for path in _sources(place)} | {*site.catalog}
     digests = {path: _digest(path.read_bytes()) for path in paths}
     return {**digests, file: _digest(_config(file))}
 
@@ -74,10 +74,12 @@ def _program(root: Path) -> Path:
     return root / str(project.get("main") or "platform")
 
 
-def _sources(folder: Path) -> Iterator[Path]:
-    """Its files, without what Python and editors leave."""
-    for path in folder.rglob("*"):
-        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+def _sources(place: Path) -> Iterator[Path]:
+    """The file itself, or those of the folder, without what Python and editors leave."""
+    if place.is_file():
+        yield place
+    for path in place.rglob("*"):
+        hidden = any(part.startswith(".") for part in path.relative_to(place).parts)
         left = hidden or path.suffix == ".pyc" or path.name.endswith("~")
         if not left and path.is_file():
             yield path
