@@ -251,22 +251,30 @@ def waiting(api: Api) -> Api:
     return api
 
 
+OF_JOBSET = {"app.kubernetes.io/name": "jobset", "app.kubernetes.io/component": "controller"}
+OF_KUEUE = {"app.kubernetes.io/name": "kueue", "control-plane": "controller-manager"}
+
+
 class Others(Queueing):
-    """An API server with controllers in namespaces of the site's own, that gives those with a label."""
+    """An API server with controllers in namespaces of the site's own, that gives those with the labels."""
 
     def __init__(self) -> None:
         super().__init__()
-        for project, place in (("lws", "lws"), ("jobset", "kubeflow"), ("kueue", "quota")):
-            path = f"/apis/apps/v1/namespaces/{place}/deployments/its-{project}"
-            self.put(path, {"metadata": {"labels": {"app.kubernetes.io/name": project}}})
+        self.deploy("lws", "its-lws", {**OF_KUEUE, "app.kubernetes.io/name": "lws"})
+        self.deploy("kubeflow", "its-jobset", OF_JOBSET)
+        self.deploy("quota", "its-kueue", OF_KUEUE)
+
+    def deploy(self, namespace: str, name: str, labels: dict[str, str], *, available: int = 0) -> None:
+        path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
+        self.put(path, {"metadata": {"labels": labels}, "status": {"availableReplicas": available}})
 
     async def _get(self, request: web.Request, body: Any) -> web.Response:
         answer = await super()._get(request, body)
         if request.path != DEPLOYMENTS:
             return answer
-        key, _, value = request.query["labelSelector"].partition("=")
+        labels = dict(label.split("=") for label in request.query["labelSelector"].split(","))
         items = json.loads(answer.text or "")["items"]
-        chosen = [item for item in items if item["metadata"]["labels"][key] == value]
+        chosen = [item for item in items if labels.items() <= item["metadata"]["labels"].items()]
         return web.json_response({"metadata": {"resourceVersion": "1"}, "items": chosen})
 
 
@@ -277,6 +285,25 @@ def test_controllers_of_the_sites_own_are_found_by_the_labels_of_upstream() -> N
         ("kubeflow", "its-jobset"),
         ("quota", "its-kueue"),
     ]
+
+
+def test_a_dashboard_of_kueue_that_runs_is_no_kueue() -> None:
+    api = waiting(Others())
+    dashboard = {"app.kubernetes.io/name": "kueue", "app.kubernetes.io/component": "dashboard"}
+    api.deploy("kueue-system", "kueue-kueueviz-backend", dashboard, available=1)
+    assert read.key(api.observe().kueue or {}) == ("quota", "its-kueue")
+
+
+def test_of_several_controllers_one_that_runs_is_the_one() -> None:
+    api = waiting(Others())
+    api.deploy("new-quota", "its-kueue", OF_KUEUE, available=1)
+    assert read.key(api.observe().kueue or {}) == ("new-quota", "its-kueue")
+
+
+def test_what_users_have_in_the_namespace_of_a_trainjob_is_no_controller() -> None:
+    api = waiting(Others())
+    api.deploy("team", "its-kueue", OF_KUEUE, available=1)
+    assert read.key(api.observe().kueue or {}) == ("quota", "its-kueue")
 
 
 def test_who_may_not_list_all_deployments_still_sees_that_the_stacks_controllers_are_gone() -> None:

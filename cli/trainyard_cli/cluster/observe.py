@@ -24,7 +24,7 @@ from trainyard_assist.explain.follow_ups import LogOf
 from trainyard_assist.explain.model import Silence
 from trainyard_assist.explain.rules import kueue, silence
 from trainyard_assist.queue_place import QueuePlace
-from trainyard_assist.read import name, text, uid
+from trainyard_assist.read import name, number, text, uid
 from trainyard_assist.text import tail
 from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError, Resource
 from trainyard_kube.resources import (
@@ -69,14 +69,23 @@ class _Controller:
     subject: Subject
     namespace: str
     name: str
-    label: str
-    """`app.kubernetes.io/name` of it by upstream's charts and manifests, wherever it is installed."""
+    labels: str
+    """Selects it, wherever it is installed: only it has these labels in upstream's charts and manifests."""
 
 
 _JOBSET: Final = _Controller(
-    Subject.JOBSET_CONTROLLER, names.JOBSET_NAMESPACE, names.JOBSET_CONTROLLER, "jobset"
+    Subject.JOBSET_CONTROLLER,
+    names.JOBSET_NAMESPACE,
+    names.JOBSET_CONTROLLER,
+    "app.kubernetes.io/name=jobset,app.kubernetes.io/component=controller",
 )
-_KUEUE: Final = _Controller(Subject.KUEUE, names.KUEUE_NAMESPACE, names.KUEUE_CONTROLLER, "kueue")
+_KUEUE: Final = _Controller(
+    Subject.KUEUE,
+    names.KUEUE_NAMESPACE,
+    names.KUEUE_CONTROLLER,
+    # Kueue's dashboard has only the first one.
+    "app.kubernetes.io/name=kueue,control-plane=controller-manager",
+)
 
 
 async def observe(client: Client, namespace: str, job: str, operator_namespace: str) -> Observation:
@@ -242,16 +251,20 @@ class _Look:
     async def controller(self, controller: _Controller | None) -> Json | None:
         """Its Deployment: that of a stack, or else one of the site's own; None if it is not requested.
 
-        Who may not list the Deployments of all namespaces sees only that of a stack.
+        Of several of the site's own, one with pods: what is left of another, or has its labels by chance, is
+        no outage. Who may not list the Deployments of all namespaces sees only that of a stack.
         """
         if controller is None:
             return None
         usual = await self.get(controller.subject, DEPLOYMENTS, controller.namespace, controller.name)
         if usual is not None or controller.subject in self.unseen:
             return usual
-        label = {"labelSelector": f"app.kubernetes.io/name={controller.label}"}
+        labels = {"labelSelector": controller.labels}
         with contextlib.suppress(ApiError):
-            return next(iter(await in_time(self._pages(DEPLOYMENTS.path(None), label))), None)
+            deployments = await in_time(self._pages(DEPLOYMENTS.path(None), labels))
+            # The TrainJob's own namespace holds what its users make.
+            others = [each for each in deployments if text(each, "metadata", "namespace") != self._namespace]
+            return max(others, key=lambda each: number(each, "status", "availableReplicas"), default=None)
         return None
 
     async def pod_groups(self, api_versions: tuple[str, ...], name: str) -> tuple[Json, ...]:
