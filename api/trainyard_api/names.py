@@ -136,6 +136,10 @@ HELM_HOOK: Final = "helm.sh/hook"
 # Trainyard's own
 OWN_PREFIX: Final = "trainyard.dev/"
 """Prefix of our own annotations."""
+CATALOG_IMAGES: Final = "docker.io/trainyard"
+"""Repository of Trainyard's own images in the files of the catalog."""
+RELEASE_IMAGES: Final = ("data-cache", "initializers", "lightgbm", "operator", "trainers")
+"""The images that a release publishes. The last part of an image's name is the same in every repository."""
 SYSTEM_NAMESPACE: Final = "trainyard-system"
 """Namespace of the operator and its objects."""
 OPERATOR: Final = "trainyard-operator"

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from trainyard_platform.stack import release_images
+from trainyard_api import names
 from trainyard_platform.stack.settings import StackSettings
 
-_NAME: Final = f"/(?:{'|'.join(release_images.NAMES)})"
+_NAME: Final = f"/(?:{'|'.join(names.RELEASE_IMAGES)})"
 _VERSION: Final = r":([0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}(?:(?:a|b|rc)[0-9]{1,9})?)(?![0-9A-Za-z.])"
 _LISTED: Final = re.compile(f"{_NAME}{_VERSION}")
 """An image in `artifacts.images`, and its version."""

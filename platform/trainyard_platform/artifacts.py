@@ -21,6 +21,8 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
+from trainyard_api import names
+
 from .errors import PlatformError
 from .stack import release_images, settings
 from .stack.settings import ArtifactSource
@@ -154,7 +156,7 @@ class Artifacts:
 
         An image of Trainyard that the stack lists is read from where the list has it.
         """
-        if name.startswith(f"{release_images.CATALOGS}/"):
+        if name.startswith(f"{names.CATALOG_IMAGES}/"):
             listed = release_images.by_name(self._source.images).get(release_images.name(name))
             if listed is not None:
                 return listed

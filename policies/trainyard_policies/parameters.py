@@ -63,7 +63,7 @@ class Parameters(StrictModel):
         "docker.io/paddlepaddle",
         "docker.io/pytorch",
         "docker.io/tensorflow",
-        "docker.io/trainyard",
+        names.CATALOG_IMAGES,
         "ghcr.io/kubeflow",
         "nvcr.io/nvidia",
         "registry.k8s.io",

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.versions import VERSION
 from tests.support.yaml_files import load
-from trainyard_platform.stack import release_images
+from trainyard_api.names import CATALOG_IMAGES, RELEASE_IMAGES
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / ".github/scripts/release.py"
@@ -186,10 +186,10 @@ def test_an_image_has_the_version_as_its_tag_as_stacks_name_it() -> None:
 
 def test_each_image_of_a_release_is_one_that_stacks_can_list_and_has_a_bill_of_materials() -> None:
     names = JOBS["image"]["strategy"]["matrix"]["name"]
-    assert sorted(names) == list(release_images.NAMES)
+    assert sorted(names) == list(RELEASE_IMAGES)
     tags = load(ROOT / "sandbox/images/images.yaml")["images"]
     assert [tags[name]["tag"].rpartition(":")[0] for name in names] == [
-        f"{release_images.CATALOGS}/{name}" for name in names
+        f"{CATALOG_IMAGES}/{name}" for name in names
     ]
     [deliverables] = re.findall(r"(?m)^DELIVERABLES := (.*)$", (ROOT / "Makefile").read_text())
     assert set(names) <= set(deliverables.split())

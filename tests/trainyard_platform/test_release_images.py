@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
+from trainyard_api.names import RELEASE_IMAGES
 from trainyard_api.places import SHIPPED
 from trainyard_platform.artifacts import Artifacts
 from trainyard_platform.catalog import stack_runtimes
 from trainyard_platform.errors import PlatformError
 from trainyard_platform.stack import settings
-from trainyard_platform.stack.release_images import NAMES
 from trainyard_platform.stack.settings import StackSettings
 
 DIGEST = "sha256:" + "0" * 64
-IMAGES = {name: f"ghcr.io/acme/train/{name}:1.0.0@{DIGEST}" for name in NAMES}
+IMAGES = {name: f"ghcr.io/acme/train/{name}:1.0.0@{DIGEST}" for name in RELEASE_IMAGES}
 MIRROR = {"source": "mirror", "registry": "mirror.example.com/all", "manifests": "https://example.com/files"}
 
 

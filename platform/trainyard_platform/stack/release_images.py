@@ -9,12 +9,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
+from trainyard_api import names
 from trainyard_api.similar import hint
 
-CATALOGS: Final = "docker.io/trainyard"
-"""Repository of Trainyard's own images in the files of the catalog."""
-NAMES: Final = ("data-cache", "initializers", "lightgbm", "operator", "trainers")
-"""The images that a release publishes. The last part of an image's name is the same in every repository."""
 SETTINGS: Final[Mapping[str, str]] = {
     "operator.image": "operator",
     "dataCache.initializerImage": "initializers",
@@ -60,12 +57,13 @@ def _listed(stack: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _of_a_release(images: tuple[str, ...]) -> tuple[str, ...]:
-    names = [name(image) for image in images]
-    for position, image_name in enumerate(names):
-        if image_name not in NAMES:
-            allowed = f"(its images: {', '.join(NAMES)}){hint(image_name, NAMES)}"
+    published = names.RELEASE_IMAGES
+    listed = [name(image) for image in images]
+    for position, image_name in enumerate(listed):
+        if image_name not in published:
+            allowed = f"(its images: {', '.join(published)}){hint(image_name, published)}"
             raise ValueError(f"Trainyard has no image {image_name!r} {allowed}")
-        if image_name in names[:position]:
+        if image_name in listed[:position]:
             raise ValueError(f"the image {image_name!r} is listed twice: remove one of them")
     return images
 

@@ -112,6 +112,22 @@ def exited(how: str, **more: Any) -> Finding:
     return Finding(Reason.CONTAINER_EXITED, FIRST, f"container node exited with code {how}", see, **more)
 
 
+ON_A_SANDBOX = "On a sandbox, `trainyard sandbox up --with all` adds it"
+AS_ITS_OWN = f"{ON_A_SANDBOX}. On another cluster, set as `image` its name in `images.txt` of a release"
+
+
+def without_image(image: str) -> Object:
+    """The first rank, whose image no registry has."""
+    status = {"name": "node", "image": image, "state": waiting("ErrImagePull", "no such host")}
+    return pod(statuses=[status], phase="Pending")
+
+
+def not_pulled(image: str, hint: str) -> Finding:
+    message = f"image {image} cannot be pulled: ErrImagePull: no such host. {hint}"
+    then = f"correct the image {image}, or give the pods a pull secret for its registry"
+    return Finding(Reason.IMAGE_NOT_PULLED, FIRST, message, then)
+
+
 def of_framework(name: str) -> Object:
     return {"metadata": {"name": "rt", "labels": {"trainer.kubeflow.org/framework": name}}}
 
@@ -135,54 +151,33 @@ CASES = (
     ),
     Case(
         "an image that a sandbox has only if somebody asks for it comes with the command that brings it",
-        seen(
-            pods=(
-                pod(
-                    statuses=[
-                        {
-                            "name": "node",
-                            "image": "docker.io/trainyard/mpi:sandbox",
-                            "state": waiting("ErrImagePull", "no such host"),
-                        }
-                    ],
-                    phase="Pending",
-                ),
-            )
-        ),
-        Finding(
-            Reason.IMAGE_NOT_PULLED,
-            FIRST,
-            "image docker.io/trainyard/mpi:sandbox cannot be pulled: ErrImagePull: no such host. "
-            "On a sandbox, `trainyard sandbox up --with all` adds it",
-            "correct the image docker.io/trainyard/mpi:sandbox, "
-            "or give the pods a pull secret for its registry",
-        ),
+        seen(pods=(without_image("docker.io/trainyard/mpi:sandbox"),)),
+        not_pulled("docker.io/trainyard/mpi:sandbox", ON_A_SANDBOX),
     ),
     Case(
         "an image that a release publishes under another name comes with the setting that has this name",
+        seen(pods=(without_image("docker.io/trainyard/lightgbm:1.0.0"),)),
+        not_pulled(
+            "docker.io/trainyard/lightgbm:1.0.0",
+            f"{ON_A_SANDBOX}. On another cluster, the platform team lists it in `artifacts.images`, "
+            "and leaves out `runtimes.rt.image`",
+        ),
+    ),
+    Case(
+        "an image that the TrainJob itself names cannot come from a setting of the platform",
         seen(
-            pods=(
-                pod(
-                    statuses=[
-                        {
-                            "name": "node",
-                            "image": "docker.io/trainyard/lightgbm:1.0.0",
-                            "state": waiting("ErrImagePull", "no such host"),
-                        }
-                    ],
-                    phase="Pending",
-                ),
-            )
+            trainjob=trainjob(trainer={"image": "docker.io/trainyard/trainers:1.0.0"}),
+            pods=(without_image("docker.io/trainyard/trainers:1.0.0"),),
         ),
-        Finding(
-            Reason.IMAGE_NOT_PULLED,
-            FIRST,
-            "image docker.io/trainyard/lightgbm:1.0.0 cannot be pulled: ErrImagePull: no such host. "
-            "On a sandbox, `trainyard sandbox up --with all` adds it. "
-            "On another cluster, the platform team lists it in `artifacts.images`",
-            "correct the image docker.io/trainyard/lightgbm:1.0.0, "
-            "or give the pods a pull secret for its registry",
+        not_pulled("docker.io/trainyard/trainers:1.0.0", AS_ITS_OWN),
+    ),
+    Case(
+        "nor can that of a runtime that the platform does not install",
+        seen(
+            trainjob=trainjob(runtimeRef={"kind": "TrainingRuntime", "name": "rt"}),
+            pods=(without_image("docker.io/trainyard/trainers:1.0.0"),),
         ),
+        not_pulled("docker.io/trainyard/trainers:1.0.0", AS_ITS_OWN),
     ),
     Case(
         "a Secret that a container reads is named",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from trainyard_api import quantity
+from trainyard_api import names, quantity
 from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 from trainyard_api.reasons import Reason
@@ -21,10 +21,10 @@ from ..model import Finding, Observation, Ref, Subject
 from .finding import finding_of
 from .trainjob import with_reported_step
 
-_OF_A_SANDBOX: Final = "docker.io/trainyard/"
+_OF_A_SANDBOX: Final = f"{names.CATALOG_IMAGES}/"
 """Images that no registry has, and a sandbox only if somebody has asked for them."""
-_ONLY_OF_A_SANDBOX: Final = ":sandbox"
-"""The tag of those that no release has under another name."""
+_PUBLISHED: Final = tuple(f"{_OF_A_SANDBOX}{image}:" for image in names.RELEASE_IMAGES)
+"""Those that a release has under another name."""
 _START_ENDED: Final = frozenset({"StartError", "ContainerCannotRun"})
 _LEAST_MEMORY: Final = quantity.parse("6Mi")
 _TRIES_AGAIN: Final = "; trying again in "
@@ -61,8 +61,8 @@ def image_not_pulled(observation: Observation) -> Finding | None:
             message = f"image {image} cannot be pulled: {_reason(status)}: {_message(status)}"
             if image.startswith(_OF_A_SANDBOX):
                 message += ". On a sandbox, `trainyard sandbox up --with all` adds it"
-                if not image.endswith(_ONLY_OF_A_SANDBOX):
-                    message += ". On another cluster, the platform team lists it in `artifacts.images`"
+            if image.startswith(_PUBLISHED):
+                message += f". On another cluster, {_with_published_name(observation, image)}"
             return _about_pod(
                 observation,
                 Reason.IMAGE_NOT_PULLED,
@@ -72,6 +72,15 @@ def image_not_pulled(observation: Observation) -> Finding | None:
                 image=image,
             )
     return None
+
+
+def _with_published_name(observation: Observation, image: str) -> str:
+    """Where to set the name that a release has for the image: a stack's list is only for its own runtimes."""
+    runtime = facts.named_runtime(observation)
+    is_own = read.text(observation.trainjob, "spec", "trainer", "image") == image
+    if is_own or runtime.kind != names.CLUSTER_TRAINING_RUNTIME:
+        return "set as `image` its name in `images.txt` of a release"
+    return f"the platform team lists it in `artifacts.images`, and leaves out `runtimes.{runtime.name}.image`"
 
 
 def secret_missing(observation: Observation) -> Finding | None:
