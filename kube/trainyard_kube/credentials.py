@@ -343,8 +343,8 @@ def _only_path(text: str) -> Path:
     if os.pathsep in text and not _may_exist(path):
         value = shlex.quote(os.pathsep.join(map(str, _paths(text))))
         raise CredentialsError(
-            f"kubeconfig {path}: no such file, and --kubeconfig takes one. For several, leave it out and set "
-            f"KUBECONFIG={value}"
+            f"kubeconfig {path}: no such file. --kubeconfig and a stack's cluster.kubeconfig each take one. "
+            f"For several, leave both out and set KUBECONFIG={value}"
         )
     return path
 

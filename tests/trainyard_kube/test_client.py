@@ -358,7 +358,7 @@ def test_a_missing_or_broken_kubeconfig_is_said_in_one_line(tmp_path: Path) -> N
         credentials.load(str(kubeconfig(tmp_path)), "x")
 
 
-def test_several_paths_are_for_the_variable_and_not_for_the_option(
+def test_several_paths_are_for_the_variable_and_not_for_an_option_or_a_stack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = kubeconfig(tmp_path, user={"token": "secret"})
@@ -366,8 +366,8 @@ def test_several_paths_are_for_the_variable_and_not_for_the_option(
     with pytest.raises(CredentialsError) as caught:
         credentials.load(f"~/none:{file}")
     assert str(caught.value) == (
-        f"kubeconfig {tmp_path}/none:{file}: no such file, and --kubeconfig takes one. For several, leave it "
-        f"out and set KUBECONFIG={tmp_path}/none:{file}"
+        f"kubeconfig {tmp_path}/none:{file}: no such file. --kubeconfig and a stack's cluster.kubeconfig "
+        f"each take one. For several, leave both out and set KUBECONFIG={tmp_path}/none:{file}"
     )
     monkeypatch.setenv("KUBECONFIG", f"~/none:{file}")
     assert credentials.load().token == "secret"
