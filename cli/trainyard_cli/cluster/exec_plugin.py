@@ -215,7 +215,10 @@ def _run(plugin: ExecPlugin, until: float | None) -> _Status:
 
 
 def _output(process: subprocess.Popen[bytes], until: float | None) -> bytes:
-    """What the plugin prints until it ends; if that takes too long, it is killed with all that it started."""
+    """What the plugin prints until it ends; if that takes too long, it is killed with all that it started.
+
+    On Windows, only the shell that runs it is killed.
+    """
     try:
         output, _ = process.communicate(timeout=None if until is None else until - time.monotonic())
     except BaseException:
