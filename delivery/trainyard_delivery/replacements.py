@@ -66,6 +66,11 @@ class Move:
         """Whether all that differs is named; `ALL` is about objects, and not enough."""
         return set(self.fields) <= set(named)
 
+    @property
+    def written(self) -> str:
+        """What is new in the file, and written into Pulumi's state first: the cluster, or only the fields."""
+        return " and ".join(self.fields) if self.same_cluster else "cluster"
+
     def __str__(self) -> str:
         fields = " and ".join(self.fields)
         named = " ".join(self.fields)

@@ -296,6 +296,24 @@ def test_a_stack_is_not_removed_from_another_cluster_than_the_last_roll_out_went
     assert answer(pulumi, yes=True)[0] == 0
 
 
+def test_another_context_of_the_same_cluster_is_first_to_be_rolled_out(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (pulumi / "stack.yaml").write_text(f"{STACK}    cluster: {{context: renamed}}\n")
+    rolled_out_to(pulumi, "uid-a")
+    uids = iter(["uid-a", "uid-b"])
+    monkeypatch.setattr(moves, "identity", lambda *_: Identity(next(uids), "https://10.0.0.1"))
+    same, another = (answer(pulumi, yes=True) for _ in range(2))
+    assert same == (
+        2,
+        "",
+        "cluster.context of the stack file is renamed, and the last roll-out had prod, for the same cluster. "
+        'Pulumi would still use that: first run `up` with --replace "cluster.context"\n',
+    )
+    assert another[2].endswith("Change the stack file back, or roll out first\n")
+    assert called(pulumi) == []
+
+
 AWAY = ApiError("you may not get it", code=403, reason="Forbidden")
 
 

@@ -1,5 +1,6 @@
 """`trainyard preview` and `up`: what they run, what they print of what Pulumi tells, and their exit codes."""
 
+import dataclasses
 import io
 import json
 import os
@@ -520,7 +521,7 @@ def test_a_move_says_what_it_has_done_also_if_the_preview_then_fails(
     moved = [end(preview=False)]
     assert answer(pulumi, *PREVIEW, failed, update=moved, replace=["cluster.context"]) == (
         255,
-        "prod: Pulumi's state now names the new cluster, where nothing has been changed yet\n"
+        "prod: Pulumi's state now names the new cluster; nothing else has been changed yet\n"
         "+ ConfigMap team-a/one\n"
         "prod: the preview failed, and nothing has been changed but Pulumi's state, which names the new "
         "cluster\n",
@@ -533,8 +534,23 @@ def test_a_move_that_fails_ends_an_up(pulumi: Path, monkeypatch: pytest.MonkeyPa
     failed = [end(preview=False, result="failed")]
     assert answer(pulumi, update=failed, code=255, replace=["cluster.context"]) == (
         255,
-        "prod: Pulumi's state may still name the old cluster; in neither cluster has anything been changed\n",
+        "prod: Pulumi's state may still name the old cluster; nothing else has been changed\n",
         MOVING,
+    )
+
+
+def test_another_way_to_the_same_cluster_is_no_new_cluster(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = ("cluster.kubeconfig", "cluster.context")
+    same = dataclasses.replace(MOVE, fields=fields, same_cluster=True)
+    monkeypatch.setattr(moves, "found", lambda *_: moves.Place(same))
+    failed = [end(preview=False, result="failed")]
+    assert answer(pulumi, update=failed, code=255, replace=fields) == (
+        255,
+        "prod: Pulumi's state may still name the old cluster.kubeconfig and cluster.context; nothing else "
+        "has been changed\n",
+        "Writing the new cluster.kubeconfig and cluster.context into Pulumi's state of prod ...\n",
     )
 
 

@@ -163,3 +163,13 @@ def test_a_stack_file_that_names_another_cluster_than_the_last_roll_out_is_told(
         "would be destroyed. Change the stack file back, or roll out first"
     ]
     assert removal.contradictions(None, None, "prod") == []
+
+
+def test_another_way_to_the_same_cluster_is_told_as_such() -> None:
+    rolled_out = Provider("urn", kubeconfig=None, context="lab")
+    assert removal.contradictions(rolled_out, "/k", "prod", same_cluster=True) == [
+        "cluster.kubeconfig of the stack file is /k, and the last roll-out had none, for the same cluster. "
+        'Pulumi would still use that: first run `up` with --replace "cluster.kubeconfig cluster.context"',
+        "cluster.context of the stack file is prod, and the last roll-out had lab, for the same cluster. "
+        'Pulumi would still use that: first run `up` with --replace "cluster.kubeconfig cluster.context"',
+    ]

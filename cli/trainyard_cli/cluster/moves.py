@@ -93,6 +93,14 @@ def expected(rolled_out: Identity | None, credentials: Credentials, command: str
     return Place(None, here)
 
 
+def leads_to(rolled_out: Identity | None, credentials: Credentials, command: str) -> bool:
+    """Whether that is the cluster of the last roll-out; False if nobody can see it."""
+    try:
+        return rolled_out is not None and identity(credentials, command).uid == rolled_out.uid
+    except (ApiError, CredentialsError):
+        return False
+
+
 def refusals(place: Place, connect: connection.Connect, command: str) -> list[str]:
     """Why the command would change another cluster than the `place` that it has shown.
 

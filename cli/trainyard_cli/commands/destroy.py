@@ -16,12 +16,14 @@ from typing import Annotated, Final, TextIO
 import typer
 
 from trainyard_api.errors import UserError
+from trainyard_api.json_types import Json
 from trainyard_api.printable import clean
 from trainyard_delivery import pulumi_state
 from trainyard_delivery.rollout import removal, words
 from trainyard_delivery.rollout.events import Step, Violation
 from trainyard_kube.client import ApiError, NotFoundError
 from trainyard_kube.credentials import Credentials, CredentialsError
+from trainyard_platform.stack.settings import Cluster
 
 from ..cluster import connection, moves
 from ..cluster.workloads import Seen, look
@@ -64,11 +66,7 @@ def run(
     settings = stackfile.read_as_pulumi(stack)
     credentials = target(stack, settings.cluster, kubeconfig, context)
     state = rendering.rolled_out(stack)
-    kubeconfig_of_file, context_of_file = connection.choose(settings.cluster, None, None)
-    rolled_out = pulumi_state.provider(state)
-    if rolled_out is not None:
-        rolled_out = replace(rolled_out, kubeconfig=connection.expanded(rolled_out.kubeconfig))
-    if wrong := removal.contradictions(rolled_out, kubeconfig_of_file, context_of_file):
+    if wrong := _contradictions(state, settings.cluster, credentials):
         raise UserError("\n".join(map(clean, wrong)))
     its_place = moves.expected(pulumi_state.identity(state), credentials, "destroy", err)
     print(clean(f"{stack}: {credentials.server} ({credentials.source})"), file=out, flush=True)
@@ -119,6 +117,18 @@ def run(
     if code == FINE:
         print(*map(clean, removal.afterwards(stack, steps, credentials.options)), sep="\n", file=out)
     return code
+
+
+def _contradictions(state: Json, cluster: Cluster, credentials: Credentials) -> list[str]:
+    """Why the last roll-out found its cluster in another way than the stack file does."""
+    rolled_out, of_file = pulumi_state.provider(state), connection.choose(cluster, None, None)
+    if rolled_out is None:
+        return []
+    rolled_out = replace(rolled_out, kubeconfig=connection.expanded(rolled_out.kubeconfig))
+    if (rolled_out.kubeconfig, rolled_out.context) == of_file:
+        return []
+    same_cluster = moves.leads_to(pulumi_state.identity(state), credentials, "destroy")
+    return removal.contradictions(rolled_out, *of_file, same_cluster=same_cluster)
 
 
 def _look(credentials: Credentials) -> Seen:

@@ -86,7 +86,7 @@ def run(
     code 1, before Pulumi is run.
     So does what would be recreated and holds jobs or quotas, unless `replace` names it; a
     preview only says it. So does a stack that was rolled out to another cluster than its file names now,
-    unless `replace` names the fields that have changed: then the state first gets the new cluster.
+    unless `replace` names the fields that have changed: then the state first gets these.
     So does, after the preview, an object that has stayed in the cluster and that the stack cannot take over,
     a controller that the cluster has from somebody else, unless `replace` names it, and before the update a
     change of the site's files, of Pulumi's state or of the cluster since the preview.
@@ -188,7 +188,7 @@ def _run(options: _Options, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
         code = 0
         if (move := place.move) is not None:
             # Alone and without a refresh: the next steps go by what it leaves in the state.
-            teller.begin_move()
+            teller.begin_move(move.written)
             follow = ["up", "--target", move.provider, "--yes", "--skip-preview", *options.judged]
             code = pulumi(follow, stack, echo or teller, its)
             teller.end_move(succeeded=code == 0)

@@ -171,7 +171,7 @@ class Teller:
         self._refusals: tuple[str, ...] = ()
         self._errors: list[str] = []
         self._interrupted = False
-        self._moving = self._moved = False
+        self._moving = self._moved = ""
 
     @property
     def outcome(self) -> Outcome:
@@ -206,16 +206,17 @@ class Teller:
         """The current step of Pulumi's output."""
         self._progress.begin(doing, len(self._steps))
 
-    def begin_move(self) -> None:
-        """The next update only writes the stack's new cluster into Pulumi's state."""
-        self._moving = True
-        self.begin(f"Writing the new cluster into Pulumi's state of {self._stack}")
+    def begin_move(self, written: str) -> None:
+        """The next update only writes this into Pulumi's state, such as the stack's new cluster."""
+        self._moving = written
+        self.begin(f"Writing the new {written} into Pulumi's state of {self._stack}")
 
     def end_move(self, *, succeeded: bool) -> None:
         """Tell how that went."""
-        self._moving, self._moved = False, succeeded
-        named = "Pulumi's state now names the new cluster, where nothing has been changed yet"
-        failed = "Pulumi's state may still name the old cluster; in neither cluster has anything been changed"
+        written, self._moving = self._moving, ""
+        self._moved = written if succeeded else ""
+        named = f"Pulumi's state now names the new {written}; nothing else has been changed yet"
+        failed = f"Pulumi's state may still name the old {written}; nothing else has been changed"
         self._print([f"{self._stack}: {named if succeeded else failed}"])
 
     def hear(self, line: str) -> None:
@@ -286,7 +287,7 @@ class Teller:
 
     def _tell_plan(self, *, succeeded: bool) -> None:
         plan = self._plan(self.steps, list(self._violations))
-        still = "nothing has been changed but Pulumi's state, which names the new cluster"
+        still = f"nothing has been changed but Pulumi's state, which names the new {self._moved}"
         failed = f"the preview failed, and {still if self._moved else 'nothing has been changed'}"
         self._summary = plan.summary if succeeded else failed
         self._refusals = tuple(map(clean, self._refused()))

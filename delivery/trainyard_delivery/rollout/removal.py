@@ -152,7 +152,9 @@ def afterwards(stack: str, steps: Iterable[Step], options: Sequence[str] = ()) -
     yield 'Before that, and for all else that has stayed: docs/upgrade-and-removal.md, "Remove the platform"'
 
 
-def contradictions(rolled_out: Provider | None, kubeconfig: str | None, context: str | None) -> list[str]:
+def contradictions(
+    rolled_out: Provider | None, kubeconfig: str | None, context: str | None, *, same_cluster: bool = False
+) -> list[str]:
     """A sentence for each setting of the cluster in which the stack file and the last roll-out differ.
 
     A removal uses the cluster of the last roll-out, even if the file has changed.
@@ -161,17 +163,21 @@ def contradictions(rolled_out: Provider | None, kubeconfig: str | None, context:
         rolled_out: How the last roll-out found its cluster; None: there was none.
         kubeconfig: Of the stack file; None: it names none.
         context: Likewise.
+        same_cluster: Whether the uid says that both lead to the same cluster.
     """
     if rolled_out is None:
         return []
     fields = (
-        ("kubeconfig", kubeconfig, rolled_out.kubeconfig),
-        ("context", context, rolled_out.context),
+        ("cluster.kubeconfig", kubeconfig, rolled_out.kubeconfig),
+        ("cluster.context", context, rolled_out.context),
     )
+    differing = {field: (of_file, of_state) for field, of_file, of_state in fields if of_file != of_state}
+    then = ": that is the cluster that would be destroyed. Change the stack file back, or roll out first"
+    if same_cluster:
+        named = " ".join(differing)
+        then = f', for the same cluster. Pulumi would still use that: first run `up` with --replace "{named}"'
     return [
-        f"cluster.{field} of the stack file is {file_value or 'none'}, and the last roll-out had "
-        f"{state_value or 'none'}: that is the cluster that would be destroyed. Change the stack file back, "
-        "or roll out first"
-        for field, file_value, state_value in fields
-        if file_value != state_value
+        f"{field} of the stack file is {of_file or 'none'}, and the last roll-out had "
+        f"{of_state or 'none'}{then}"
+        for field, (of_file, of_state) in differing.items()
     ]
