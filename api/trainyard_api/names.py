@@ -138,7 +138,8 @@ OWN_PREFIX: Final = "trainyard.dev/"
 """Prefix of our own annotations."""
 CATALOG_IMAGES: Final = "docker.io/trainyard"
 """Repository of Trainyard's own images in the files of the catalog."""
-RELEASE_IMAGES: Final = ("data-cache", "initializers", "lightgbm", "operator", "trainers")
+OPERATOR_IMAGE: Final = "operator"
+RELEASE_IMAGES: Final = ("data-cache", "initializers", "lightgbm", OPERATOR_IMAGE, "trainers")
 """The images that a release publishes. The last part of an image's name is the same in every repository."""
 SYSTEM_NAMESPACE: Final = "trainyard-system"
 """Namespace of the operator and its objects."""

@@ -32,7 +32,15 @@ def parse(text: str) -> Image:
     return Image(f"{registry}/{path}", tag, digest or None)
 
 
-def within(repository: str, prefix: str) -> bool:
+def allows(source: str, image: Image) -> bool:
+    """Whether the image comes from the registry or repository; a source with a digest is only that image."""
+    name, at, digest = source.partition("@")
+    if at:
+        return (image.repository, image.digest) == (parse(name).repository, digest)
+    return _within(image.repository, source)
+
+
+def _within(repository: str, prefix: str) -> bool:
     """Whether a repository in full is the prefix or below it."""
     registry, slash, path = prefix.rstrip("/").partition("/")
     prefix = f"{_ALIASES.get(registry, registry)}{slash}{path}"

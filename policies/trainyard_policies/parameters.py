@@ -69,8 +69,8 @@ class Parameters(StrictModel):
         "registry.k8s.io",
     )
     """Registries from which pods can use images, or repositories in these registries, such as
-    ghcr.io/example. Default: the sources of the catalog's images. Do not list a whole registry in which
-    everyone can publish."""
+    ghcr.io/example. An entry with a digest allows only this image. Default: the sources of the catalog's
+    images. Do not list a whole registry in which everyone can publish."""
     frameworks: tuple[str, ...] = ()
     """Names of your own frameworks, in addition to the frameworks that Trainyard supports."""
     max_nodes: int = Field(default=10_000, ge=1)
@@ -119,13 +119,14 @@ class Parameters(StrictModel):
         """The most that a node may request of each resource, also where neither stack nor pools say it."""
         return {**_OF_ANY, **self.max_resources}
 
-    def with_images(self, allowed: Iterable[str]) -> "Parameters":
-        """These parameters, with the repositories of these images among the registries."""
-        repositories = [images.parse(image).repository for image in allowed]
+    def with_images(self, listed: Iterable[str]) -> "Parameters":
+        """These parameters, with these images, except the operator's, among the registries."""
+        parsed = {text: images.parse(text) for text in listed}
         added = [
-            repository
-            for repository in repositories
-            if not any(images.within(repository, registry) for registry in self.registries)
+            text
+            for text, image in parsed.items()
+            if not image.repository.endswith(f"/{names.OPERATOR_IMAGE}")
+            and not any(images.allows(registry, image) for registry in self.registries)
         ]
         return self.model_copy(update={"registries": (*self.registries, *added)}) if added else self
 

@@ -274,21 +274,22 @@ def test_with_the_rights_of_an_initializer_nobody_gets_more_than_a_cache_needs(
     }
 
 
-def within(images: str) -> str:
+def within(images: str, pins: str) -> str:
     """CEL: the images are of one of these sources."""
     return (
         f'{images}.all(image, ["ghcr.io/kubeflow", "quay.io"].exists(source, '
         "image.startsWith(source + '/') || source.contains('/') && (image == source "
-        "|| image.startsWith(source + ':') || image.startsWith(source + '@'))))"
+        f"|| image.startsWith(source + ':') || image.startsWith(source + '@'))){pins})"
     )
 
 
-def images(pod: str) -> str:
+def images(pod: str, pins: str = "") -> str:
     """CEL: the images of the pods are of one of these sources."""
     of_a_container = "map(container, container.?image.orValue(''))"
     mounted = "filter(volume, has(volume.image)).map(volume, volume.image.?reference.orValue(''))"
     used = (f"containers.orValue([]).{of_a_container}", f"initContainers.orValue([]).{of_a_container}")
-    return " && ".join(within(f"{pod}.?{images}") for images in (*used, f"volumes.orValue([]).{mounted}"))
+    every = (*used, f"volumes.orValue([]).{mounted}")
+    return " && ".join(within(f"{pod}.?{images}", pins) for images in every)
 
 
 def test_a_cache_uses_images_of_the_registries_that_the_rules_allow() -> None:
@@ -302,6 +303,19 @@ def test_a_cache_uses_images_of_the_registries_that_the_rules_allow() -> None:
             "team to allow this one (policies.parameters.registries in the stack file).",
         },
     ]
+
+
+def test_of_an_image_with_a_digest_a_cache_uses_only_this_one_whatever_its_tag() -> None:
+    digest = f"sha256:{'0' * 64}"
+    sources = ["ghcr.io/kubeflow", f"ghcr.io/acme/data-cache:1.0.0@{digest}", "quay.io"]
+    policy, *_ = manifests.policies(Parameters(), sources)
+    pins = (
+        f' || [["ghcr.io/acme/data-cache", "{digest}"]].exists(pin, '
+        "image.endsWith('@' + pin[1]) "
+        "&& (image.startsWith(pin[0] + ':') || image.startsWith(pin[0] + '@')))"
+    )
+    expression = policy["spec"]["validations"][-1]["expression"]
+    assert expression == f"{images(HEAD, pins)} && {images(WORKER, pins)}"
 
 
 @pytest.mark.usefixtures("pins")

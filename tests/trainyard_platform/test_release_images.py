@@ -83,13 +83,15 @@ def test_an_image_that_is_not_listed_and_one_that_the_stack_names_stay() -> None
     assert images["trl-dpo"][2] == IMAGES["trainers"]
 
 
-def test_the_rules_allow_the_listed_repositories_in_addition_to_the_registries() -> None:
+def test_the_rules_allow_the_listed_images_in_addition_to_the_registries() -> None:
     parameters = {"registries": ["registry.k8s.io", "ghcr.io/acme/train/trainers"]}
-    listed = stack_with(IMAGES["operator"], IMAGES["trainers"], policies={"parameters": parameters})
+    listed = stack_with(*IMAGES.values(), policies={"parameters": parameters})
     assert listed.rules.parameters.registries == (
         "registry.k8s.io",
         "ghcr.io/acme/train/trainers",
-        "ghcr.io/acme/train/operator",
+        IMAGES["data-cache"],
+        IMAGES["initializers"],
+        IMAGES["lightgbm"],
     )
 
 

@@ -147,11 +147,11 @@ def test_a_policys_config_comes_before_the_stacks_parameters():
     assert policy.config_schema.properties == {"registries": {"type": "array"}}
 
 
-def test_an_image_that_the_stack_lists_comes_from_an_allowed_registry():
+def test_exactly_the_images_that_the_stack_lists_are_allowed():
     image = f"ghcr.io/acme/train/trainers:1.0.0@sha256:{'0' * 64}"
-    value = changed("runtime", {f"{CONTAINER}.image": image})
-    for images, findings in (([], 1), ([image], 0)):
-        policies = pack.of_stack(json.dumps({"artifacts": {"images": images}}))
+    for listed, used, findings in (([], image, 1), ([image], image, 0), ([image], image[:-1] + "1", 1)):
+        policies = pack.of_stack(json.dumps({"artifacts": {"images": listed}}))
+        value = changed("runtime", {f"{CONTAINER}.image": used})
         assert len(reported(named("image-registry", policies), arguments(value))) == findings
 
 

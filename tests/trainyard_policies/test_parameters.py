@@ -32,15 +32,14 @@ def test_with_pools_no_more_than_their_nodes_hold_and_the_largest_machine_has():
     assert bounds(Parameters().with_pools(POOLS, NONE)) == (550, {"cpu": "180", "memory": "900Gi"})
 
 
-def test_the_images_of_a_stack_add_their_repositories_to_the_registries_that_do_not_have_them():
+def test_the_images_of_a_stack_except_its_operator_are_allowed_where_no_registry_allows_them():
     parameters = Parameters(registries=("registry.k8s.io", "ghcr.io/acme"))
     digest = f"sha256:{'0' * 64}"
-    images = [f"ghcr.io/acme/operator:1.0.0@{digest}", f"localhost:5000/trainers:1.0.0@{digest}"]
-    assert parameters.with_images(images).registries == (
-        "registry.k8s.io",
-        "ghcr.io/acme",
-        "localhost:5000/trainers",
-    )
+    trainers = f"localhost:5000/trainers:1.0.0@{digest}"
+    images = [f"ghcr.io/acme/lightgbm:1.0.0@{digest}", f"localhost:5000/operator:1.0.0@{digest}", trainers]
+    allowed = parameters.with_images(images)
+    assert allowed.registries == ("registry.k8s.io", "ghcr.io/acme", trainers)
+    assert allowed.with_images(images) == allowed
     assert parameters.with_images([]) == parameters
 
 

@@ -13,7 +13,7 @@ from trainyard_api import names
 from trainyard_api.similar import hint
 
 SETTINGS: Final[Mapping[str, str]] = {
-    "operator.image": "operator",
+    "operator.image": names.OPERATOR_IMAGE,
     "dataCache.initializerImage": "initializers",
     "dataCache.cacheImage": "data-cache",
 }

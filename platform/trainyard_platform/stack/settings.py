@@ -129,8 +129,8 @@ class Artifacts(StrictModel):
     images: ReleaseImages = ()
     """Trainyard's own images: the lines of `images.txt` of a release, or copies of these images. They are the
     defaults of `operator.image`, `dataCache.initializerImage` and `dataCache.cacheImage`, and replace the
-    images `docker.io/trainyard/...` of the catalog. Pods can use them, whatever
-    `policies.parameters.registries` contains."""
+    images `docker.io/trainyard/...` of the catalog. Pods can use exactly these images, except `operator`,
+    whatever `policies.parameters.registries` contains."""
 
     @model_validator(mode="after")
     def _source_is_complete(self) -> "Artifacts":

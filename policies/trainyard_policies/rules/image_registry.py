@@ -12,15 +12,17 @@ from ..subject import Subject
 
 
 def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
-    """Each image lies in one of the registries, and none is hidden."""
+    """Each image lies in one of the registries, or is one of those with a digest; none is hidden."""
     for container in workload.containers():
         for path in container.hidden_cache_images():
             yield Finding(path, "must be written out: what it refers to is known only in the pod")
-    for image, path in workload.images():
-        repository = images.parse(image).repository
-        if not any(images.within(repository, registry) for registry in parameters.registries):
+    pinned = {images.parse(source).repository for source in parameters.registries if "@" in source}
+    for text, path in workload.images():
+        image = images.parse(text)
+        if not any(images.allows(source, image) for source in parameters.registries):
             allowed = ", ".join(parameters.registries) or "none"
-            message = f"must come from an allowed registry ({allowed}), is {repository}"
+            used = text if image.repository in pinned else image.repository
+            message = f"must come from an allowed registry ({allowed}), is {used}"
             yield Finding(path, message, against="registries")
 
 

@@ -98,5 +98,5 @@ def _images(stack: StackSettings) -> Sequence[str] | None:
     level = stack.rules.level(image_registry.RULE, Subject.TRAINJOBS)
     if not stack.admission.holds_rules or not level.refuses:
         return None
-    own = stack.data_cache.cache_image
-    return (*stack.rules.parameters.registries, *([own] if own else []))
+    registries, own = stack.rules.parameters.registries, stack.data_cache.cache_image
+    return (*registries, *([own] if own and own not in registries else []))

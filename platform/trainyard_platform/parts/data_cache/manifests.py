@@ -6,6 +6,7 @@ from typing import Final
 
 from trainyard_api import names
 from trainyard_api.json_types import Manifest
+from trainyard_policies.images import parse
 from trainyard_policies.parameters import Parameters
 from trainyard_policies.rules import host_access, privileges, volume_sources
 
@@ -39,7 +40,8 @@ def policies(parameters: Parameters, images: Sequence[str] | None = None) -> Ite
 
     Args:
         parameters: Those of the rules about a TrainJob's pods.
-        images: Registries, or repositories in them, that its pods use images from; None: all.
+        images: Registries, or repositories in them, that its pods use images from, and images with their
+            digest; None: all.
     """
     first, *others = (*_limits(parameters), *_sources(images))
     yield from bound(
@@ -127,7 +129,16 @@ def _sources(images: Sequence[str] | None) -> Iterator[tuple[str, str]]:
         "image.startsWith(source + '/') || source.contains('/') && "
         "(image == source || image.startsWith(source + ':') || image.startsWith(source + '@'))"
     )
-    sources = json.dumps([source.rstrip("/") for source in images])
+    sources = json.dumps([source.rstrip("/") for source in images if "@" not in source])
+    is_allowed = f"{sources}.exists(source, {is_within})"
+    pinned = [parse(source) for source in images if "@" in source]
+    if pinned:
+        is_pinned = (
+            "image.endsWith('@' + pin[1]) "
+            "&& (image.startsWith(pin[0] + ':') || image.startsWith(pin[0] + '@'))"
+        )
+        pins = json.dumps([[image.repository, image.digest] for image in pinned])
+        is_allowed += f" || {pins}.exists(pin, {is_pinned})"
     of_containers = (
         f"{{pod}}.?{kind}.orValue([]).map(container, container.?image.orValue(''))" for kind in _CONTAINERS
     )
@@ -137,11 +148,7 @@ def _sources(images: Sequence[str] | None) -> Iterator[tuple[str, str]]:
         ".map(volume, volume.image.?reference.orValue(''))",
     )
     yield (
-        _all(
-            f"{of.format(pod=pod)}.all(image, {sources}.exists(source, {is_within}))"
-            for pod in _PODS
-            for of in used
-        ),
+        _all(f"{of.format(pod=pod)}.all(image, {is_allowed})" for pod in _PODS for of in used),
         "spec.leaderWorkerTemplate: images of a data cache must come from an allowed registry "
         f"({', '.join(images) or 'none'}), and begin with its name. Use such an image, or ask your platform "
         "team to allow this one (policies.parameters.registries in the stack file).",
