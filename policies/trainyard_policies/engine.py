@@ -38,7 +38,15 @@ class RuleError(UserError):
     """A rule cannot tell what is wrong: it ends with an exception, or, of all manifests, cannot read one.
 
     The message is one sentence.
+
+    Args:
+        rule: The rule.
+        sentence: The message.
     """
+
+    def __init__(self, rule: About, sentence: str) -> None:
+        super().__init__(sentence)
+        self.rule = rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +178,9 @@ def _together(
         yield from _results(rule, partial(rule.check, manifests, parameters))
     except InvalidFieldError as error:
         raise RuleError(
+            rule,
             f"the rule {rule.id} cannot read a field: {error}; let the rule report the manifest that has it, "
-            "with trainyard_policies.rule.unreadable"
+            "with trainyard_policies.rule.unreadable",
         ) from error
 
 
@@ -229,9 +238,9 @@ def _results(rule: About, check: Callable[[], Iterable[Result]]) -> Iterator[Res
     except Exception as error:
         sentence = f"the rule {rule.id} ends with {type(error).__name__}: {error}"
         if not rule.page:
-            raise RuleError(f"{sentence}; report this as a bug in the rules") from error
+            raise RuleError(rule, f"{sentence}; report this as a bug in the rules") from error
         line = site_rules.line(error, rule.page)
-        raise RuleError(f"{rule.page}:{line}: {sentence}; correct the rule") from error
+        raise RuleError(rule, f"{rule.page}:{line}: {sentence}; correct the rule") from error
 
 
 def _unreadable(

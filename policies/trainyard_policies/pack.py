@@ -147,7 +147,7 @@ def _of_workloads(rule: Rule, subject: Subject, policies: Policies) -> crossguar
         if value is not None:
             enforced = _enforced(policies, subject, rule, args.get_config())
             only = rules.OF_WORKLOADS if rule in rules.AFTER_ALL else (rule,)
-            all_violations = engine.check(value, date.today(), enforced, only)
+            all_violations = _checked(value, enforced, only, of=rule)
             yield from (v for v in all_violations if v.rule is rule and v.exemption is None)
 
     def validate(args: crossguard.ResourceValidationArgs, report: crossguard.ReportViolation) -> None:
@@ -195,10 +195,9 @@ def _exceptions(policies: Policies) -> crossguard.Policy:
         value = _manifest(args, *_SUFFIXES)
         if value is None:
             return
-        with suppress(engine.RuleError):  # the rule's own policy reports it
-            for violation in engine.check(value, date.today(), policies):
-                if violation.exemption is not None:
-                    report(f"{violation.rule.id}: {violation.message}, excepted {violation.exemption}", None)
+        for violation in _checked(value, policies, rules.OF_WORKLOADS):
+            if violation.exemption is not None:
+                report(f"{violation.rule.id}: {violation.message}, excepted {violation.exemption}", None)
 
     return crossguard.ResourceValidationPolicy(
         name="exceptions",
@@ -207,6 +206,22 @@ def _exceptions(policies: Policies) -> crossguard.Policy:
         enforcement_level=crossguard.EnforcementLevel.ADVISORY,
         severity=crossguard.Severity.LOW,
     )
+
+
+def _checked(
+    value: dict[str, Any], policies: Policies, only: Sequence[Rule], of: Rule | None = None
+) -> tuple[Violation, ...]:
+    """What the rules say, without those that end with an exception, which their own policies report.
+
+    Raises `RuleError` if `of` ends with one, the rule of the policy that calls this.
+    """
+    while True:
+        try:
+            return engine.check(value, date.today(), policies, only)
+        except engine.RuleError as error:
+            if error.rule is of:
+                raise
+            only = [rule for rule in only if rule is not error.rule]
 
 
 def _about(rule: About, level: Level) -> dict[str, Any]:
@@ -239,8 +254,10 @@ def _properties() -> Mapping[str, Any]:
 
 
 def _enforced(policies: Policies, subject: Subject, rule: About, config: Mapping[str, Any]) -> Policies:
-    """The policies with the rule switched on, as the engine has decided, and the config applied."""
-    levels = Levels.model_validate({subject: {rule.id: Level.MANDATORY}})
+    """The stack's policies with the rule switched on, as the engine has decided, and the config applied."""
+    by_subject = policies.levels.model_dump(by_alias=True)
+    by_subject[subject] = {**by_subject[subject], rule.id: Level.MANDATORY}
+    levels = Levels.model_validate(by_subject)
     parameters = policies.parameters
     if config:
         values = {**parameters.model_dump(by_alias=True), **_plain(config)}

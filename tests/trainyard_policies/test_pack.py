@@ -21,6 +21,7 @@ from tests.support.rule_examples import (
     of_the_stack,
     strict_rule,
 )
+from trainyard_api.errors import invalid
 from trainyard_api.pools import Taint
 from trainyard_policies import engine, pack, rules
 from trainyard_policies.parameters import Pool
@@ -28,6 +29,7 @@ from trainyard_policies.settings import DEFAULT
 from trainyard_policies.subject import Subject
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+UNTIL = "until=2027-06-30; until then"
 CONTAINER = "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0]"
 
 
@@ -102,6 +104,39 @@ def test_a_policy_whose_rule_ends_with_an_exception_says_so_and_repairs_nothing(
     policy, runtime = named("service-account-token"), arguments(manifest("runtime"))
     said = "the rule service-account-token ends with KeyError: 'spec'; report this as a bug in the rules"
     assert (reported(policy, runtime), policy.remediate(runtime)) == ([(said, None)], None)
+
+
+@pytest.mark.parametrize("level", ["mandatory", "advisory", "disabled"])
+def test_a_rule_that_ends_with_an_exception_is_reported_by_its_own_policy_only(
+    monkeypatch: pytest.MonkeyPatch, level: str
+) -> None:
+    others = [rules.BY_ID[name] for name in ("well-formed", "image-tag", "exception-unused")]
+    failing = ending_with(KeyError("spec"), "service-account-token")
+    monkeypatch.setattr(rules, "OF_WORKLOADS", (failing, *others))
+    policies = pack.of_stack(json.dumps({"policies": {"levels": {"runtimes": {failing.id: level}}}}))
+    exception = "metadata.annotations[policy.trainyard.dev/{}]"
+    exceptions = {exception.format(name): UNTIL for name in (failing.id, "image-tag")}
+    value = arguments(changed("runtime", {"spec.misspelt": 1, **exceptions}))
+    messages = [
+        message
+        for name in (failing.id, "well-formed", "image-tag", "exception-unused")
+        for message, _ in reported(named(name, policies), value)
+    ]
+    assert [message.partition(": ")[0] for message in messages] == [
+        f"the rule {failing.id} ends with KeyError",
+        "spec.misspelt",
+        exception.format("image-tag"),
+    ]
+
+
+def test_a_rule_that_the_stack_disables_reads_nothing_for_the_policy_well_formed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    policies = pack.of_stack(json.dumps({"policies": {"levels": {"runtimes": {"image-tag": "disabled"}}}}))
+    unreadable = ending_with(invalid("spec.x", "y", "must be an object"), "image-tag")
+    monkeypatch.setattr(rules, "OF_WORKLOADS", (rules.BY_ID["well-formed"], unreadable))
+    for of, findings in ((DEFAULT, 1), (policies, 0)):
+        assert len(reported(named("well-formed", of), arguments(manifest("runtime")))) == findings
 
 
 def test_every_rule_is_a_policy_at_the_level_of_the_stack():
