@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 from trainyard_api import names
 from trainyard_api.errors import FieldPath, InvalidFieldError, UserError
 from trainyard_api.json_types import Json
+from trainyard_api.printable import clean
 
 from . import exceptions, manifest, rules, site_rules
 from .exceptions import Exemption
@@ -29,6 +30,9 @@ from .subject import Subject
 Result = TypeVar("Result")
 
 MORE: Final = Finding(FieldPath(), f"finds more than the {MOST} reported places")
+
+_LONGEST: Final = 200
+"""Characters of an exception that a rule ends with."""
 
 Said = tuple[str, str, str]
 """A finding without its consequences: rule, field and sentence."""
@@ -236,7 +240,9 @@ def _results(rule: About, check: Callable[[], Iterable[Result]]) -> Iterator[Res
     except InvalidFieldError:
         raise
     except Exception as error:
-        sentence = f"the rule {rule.id} ends with {type(error).__name__}: {error}"
+        # It may repeat what a tenant has written, and stands in the operator's log.
+        text = " ".join(clean(str(error), _LONGEST).split())
+        sentence = f"the rule {rule.id} ends with {type(error).__name__}: {text}"
         if not rule.page:
             raise RuleError(rule, f"{sentence}; report this as a bug in the rules") from error
         line = site_rules.line(error, rule.page)

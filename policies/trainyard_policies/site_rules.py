@@ -11,6 +11,7 @@ import pkgutil
 import traceback
 from collections.abc import Collection
 from dataclasses import replace
+from pathlib import PurePath
 from typing import Final
 
 from . import site
@@ -55,5 +56,7 @@ def line(error: Exception, file: str) -> int:
     """The line of a rule's file at which an exception has come out of it; 1 if it has not passed there."""
     if isinstance(error, SyntaxError) and error.lineno:
         return error.lineno
-    frames = traceback.extract_tb(error.__traceback__)
-    return next((frame.lineno or 1 for frame in reversed(frames) if frame.filename.endswith(file)), 1)
+    # An installed package has no folder `policies`.
+    end = PurePath(file).parts[-2:]
+    frames = reversed(traceback.extract_tb(error.__traceback__))
+    return next((frame.lineno or 1 for frame in frames if PurePath(frame.filename).parts[-2:] == end), 1)

@@ -11,6 +11,7 @@ import logging
 import ssl
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -32,6 +33,8 @@ from trainyard_operator.serve.admission import Decider, WebhookServer
 from trainyard_operator.serve.bodies import Bodies, _Body
 from trainyard_operator.serve.dry_runs import BURST
 from trainyard_operator.watch.cache import Key
+from trainyard_policies import rules
+from trainyard_policies.engine import RuleError
 from trainyard_policies.settings import Policies
 
 from .admission_reviews import (
@@ -746,6 +749,26 @@ def test_a_failure_of_ours_is_a_500_with_the_traceback_in_the_log_alone(
 
     run(test)
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_of_a_rule_of_a_site_that_fails_the_log_has_the_sentence_and_nothing_of_the_request(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    rule = replace(rules.BY_ID["image-tag"], page="policies/site/owner.py")
+
+    def broken(*_: Any) -> Any:
+        raise RuleError(rule, "policies/site/owner.py:7: a sentence") from ValueError("what a tenant wrote")
+
+    monkeypatch.setattr(admission_review, "defaults", broken)
+
+    async def test() -> None:
+        async with FakeApi().client() as client, webhooks(client) as hooks:
+            code, text = await hooks.send(MUTATE_TRAINJOB, body(objects.trainjob()))
+            assert (code, "sentence" in text) == (500, False)
+
+    run(test)
+    assert "failed: policies/site/owner.py:7: a sentence" in caplog.text
+    assert "tenant" not in caplog.text
 
 
 def test_a_certificate_is_replaced_without_a_restart_and_a_bad_one_is_not_taken() -> None:

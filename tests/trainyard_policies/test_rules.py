@@ -66,8 +66,9 @@ def test_a_rule_about_all_manifests_that_cannot_read_one_is_named():
     [
         ("", "", "report this as a bug in the rules"),
         ("tests/support/rule_examples.py", r"tests/support/rule_examples\.py:1\d\d: ", "correct the rule"),
+        ("site/support/rule_examples.py", r"site/support/rule_examples\.py:1\d\d: ", "correct the rule"),
     ],
-    ids=["of ours", "of a site"],
+    ids=["of ours", "of a site", "of a site, installed"],
 )
 def test_a_rule_that_ends_with_an_exception_is_named(page: str, place: str, way_out: str):
     of_workload, of_stack = (
@@ -78,6 +79,12 @@ def test_a_rule_that_ends_with_an_exception_is_named(page: str, place: str, way_
         engine.check(manifest("runtime"), TODAY, only=[of_workload])
     with pytest.raises(engine.RuleError, match=f"^{place}the rule chart-hooks {said}; {way_out}$"):
         engine.check_all([manifest("runtime")], TODAY, only=[of_stack])
+
+
+def test_of_an_exception_only_the_beginning_is_repeated_in_one_line():
+    rule = ending_with(ValueError(f"2 errors:\n  spec: {'x' * 1000}"), "image-tag")
+    with pytest.raises(engine.RuleError, match=r"ValueError: 2 errors: spec: x{100,200}\.{3}; report"):
+        engine.check(manifest("runtime"), TODAY, only=[rule])
 
 
 @pytest.mark.parametrize("example", of_workloads(), ids=str)

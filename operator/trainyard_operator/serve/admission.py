@@ -37,6 +37,7 @@ from trainyard_api.webhook_paths import HOLD_TRAINJOB, MUTATE_TRAINJOB, POLICIES
 from trainyard_kube.client import ApiError, Client, NotFoundError, RetriableError, is_name
 from trainyard_kube.resources import JOBSETS
 from trainyard_policies import cluster
+from trainyard_policies.engine import RuleError
 from trainyard_policies.parameters import KUEUE
 from trainyard_policies.settings import Policies
 
@@ -81,6 +82,7 @@ KEEPALIVE = 300.0
 _SPEC = FieldPath("spec")
 _OF_THE_CLUSTER = "default"
 """The namespace in which runtimes without one are tried; every cluster has it."""
+_UNEXPECTED = "unexpected error, see the operator's log"
 
 Decide = Callable[[Request], Awaitable[model.Json]]
 P = ParamSpec("P")
@@ -417,9 +419,13 @@ class WebhookServer(TlsServer):
             return _said(504, "not answered in time", close=True), "timeout"
         except MalformedError as error:
             return _said(400, str(error)), "malformed"
+        except RuleError as error:
+            # The sentence has the line of a site's rule; a traceback may repeat all that a tenant wrote.
+            logger.error("admission of a %s failed: %s", kind, error, exc_info=not error.rule.page)
+            return _said(500, _UNEXPECTED), "failed"
         except Exception:
             logger.exception("admission of a %s failed", kind)
-            return _said(500, "unexpected error, see the operator's log"), "failed"
+            return _said(500, _UNEXPECTED), "failed"
 
     async def _decided(self, body: bytearray, kind: str, decide: Decide) -> tuple[web.Response, str]:
         request = await self._aside.run(len(body), admission_review.read, body)
