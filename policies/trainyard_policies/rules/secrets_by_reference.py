@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -23,7 +23,7 @@ _SPECIAL_TOKEN: Final = re.compile(
     r"(^|_)(BOS|CLS|EOS|MASK|PAD|SEP|STOP|UNK)_TOKEN$|^(<[^<>]{1,40}>|\[[A-Z]{1,10}\])$"
 )
 """A tokenizer's tokens, by their names and by what they look like: `PAD_TOKEN`, `<pad>`, `[MASK]`."""
-_REFERENCE: Final = re.compile(r"\$(?:\$|\(([^()]+)\))")
+_REFERENCE: Final = re.compile(r"\$(?:\$|\(([-._A-Za-z][-._A-Za-z0-9]*)\))")
 """Another variable, which Kubernetes puts in its place; `$$` stands for `$`."""
 _WORD: Final = re.compile(r"\w")
 _SETTING: Final = re.compile(r"[01]|true|false|yes|no|on|off", re.IGNORECASE)
@@ -47,33 +47,37 @@ def _env(workload: Workload, container: Container) -> Iterator[Finding]:
         or container.name in names.INITIALIZERS
         or bool(container.value.get("envFrom"))
     )
-    before: set[str] = set()
+    sources = {entry["name"] for entry in container.env if entry.get("valueFrom")}
+    # Those before, and whether the value comes from elsewhere: it is not written into the manifest.
+    before: dict[str, bool] = {}
     for position, entry in enumerate(container.env):
         path = container.path.child("env").index(position).child("value")
-        value = json_reader.text(entry.get("value"), path)
+        name, value = entry["name"], json_reader.text(entry.get("value"), path) or ""
+        references = _references(value)
+        missing = [] if has_others else [other for other in references if other not in before]
+        is_reference = not missing and any(before.get(other, True) for other in references)
         if value:
-            yield from _variable(entry["name"], value, path, None if has_others else before)
-        before.add(entry["name"])
+            later = next((other for other in missing if other in sources), "")
+            yield from _variable(name, value, path, is_reference=is_reference, later=later)
+        before[name] = is_reference or name in sources
 
 
-def _variable(name: str, value: str, path: FieldPath, before: Set[str] | None) -> Iterator[Finding]:
-    """What is wrong with a variable; `before` are those before it, None if there are others."""
+def _variable(name: str, value: str, path: FieldPath, *, is_reference: bool, later: str) -> Iterator[Finding]:
+    """What is wrong with a variable; `later` is the name of another one that it must not stand before."""
     special = _SPECIAL_TOKEN.search(name.upper()) or _SPECIAL_TOKEN.search(value)
-    is_harmless = (
-        special or _is_reference(value, before) or _SETTING.fullmatch(value) or _is_file(name, value)
-    )
+    is_harmless = special or is_reference or _SETTING.fullmatch(value) or _is_file(name, value)
     if _SECRET_NAME.search(name.upper()) and not is_harmless:
-        yield Finding(path, f"must be valueFrom.secretKeyRef: {name} is the name of a secret")
+        order = f", and {later}, to which it refers, must stand before it" if later else ""
+        yield Finding(path, f"must be valueFrom.secretKeyRef: {name} is the name of a secret{order}")
     elif SECRET_VALUE.search(value) or _with_password(value):
         yield Finding(path, f"must be valueFrom.secretKeyRef: what {name} holds looks like a secret")
 
 
-def _is_reference(value: str, before: Set[str] | None) -> bool:
-    """Whether it is made of other variables, as `$(TOKEN)` and `$(USER):$(PASSWORD)` are."""
-    references = [name for name in _REFERENCE.findall(value) if name]
-    if not references or _WORD.search(_REFERENCE.sub("", value)):
-        return False
-    return before is None or before >= set(references)
+def _references(value: str) -> Sequence[str]:
+    """The variables that it consists of, as `$(USER):$(PASSWORD)` does; none if there is more."""
+    if _WORD.search(_REFERENCE.sub("", value)):
+        return ()
+    return [name for name in _REFERENCE.findall(value) if name]
 
 
 def _is_file(name: str, value: str) -> bool:
@@ -108,8 +112,10 @@ def _with_password(text: str) -> bool:
 RULE = Rule(
     id="secrets-by-reference",
     title="Secrets are referenced, never written into a manifest",
-    why="Everyone who may read a manifest can read the secret, and it stays in git's history. "
-    "For TrainJobs, this is advice by default, because the SDK sends tokens as plain environment variables.",
+    why="Everyone who may read a manifest can read the secret, and it stays in git's history. A value that "
+    "consists of references to variables before it, such as $(TOKEN), is no secret, unless the manifest "
+    "itself contains the values of all these variables. For TrainJobs, this is advice by default, because the "
+    "SDK sends tokens as plain environment variables.",
     remedy="Put the secret in a Secret and refer to it with valueFrom.secretKeyRef, in an initializer with "
     "secretRef. Replace a secret that was in git.",
     severity=Severity.CRITICAL,
