@@ -59,6 +59,14 @@ def test_an_image_that_a_setting_names_takes_precedence_and_is_advised_about() -
     assert stack_with(IMAGES["trainers"], operator={"image": own}).advice() == {}
 
 
+def test_initializers_of_the_data_cache_and_listed_ones_for_the_runtimes_are_both_needed() -> None:
+    own = "registry.example.com/acme/initializers:1"
+    listed = stack_with(*IMAGES.values(), dataCache={"enabled": True, "initializerImage": own})
+    assert listed.data_cache.initializer_image == own
+    assert installed(listed)["trl-sft"][0] == IMAGES["initializers"]
+    assert listed.advice() == {}
+
+
 @pytest.mark.parametrize("source", [{}, MIRROR], ids=["upstream", "mirror"])
 def test_no_runtime_names_an_image_that_no_release_publishes(source: dict[str, Any]) -> None:
     cached = "torch-distributed-with-cache"

@@ -12,9 +12,10 @@ from pydantic import AfterValidator, Field
 from trainyard_api import names
 from trainyard_api.similar import hint
 
+INITIALIZERS: Final = "initializers"
 SETTINGS: Final[Mapping[str, str]] = {
     "operator.image": names.OPERATOR_IMAGE,
-    "dataCache.initializerImage": "initializers",
+    "dataCache.initializerImage": INITIALIZERS,
     "dataCache.cacheImage": "data-cache",
 }
 """Settings of a stack that name one image of Trainyard: by their path, the image."""

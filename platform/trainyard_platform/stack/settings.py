@@ -327,7 +327,8 @@ class StackSettings(StrictModel):
         listed = release_images.by_name(self.artifacts.images)
         for place, image in self.images_of_trainyard.items():
             name = release_images.SETTINGS[place]
-            if name in listed and image != listed[name]:
+            # Runtimes of the catalog use the listed initializers, whatever the data cache uses.
+            if name in listed and image != listed[name] and name != release_images.INITIALIZERS:
                 yield place, f"takes precedence over the image {name} in artifacts.images: remove one of them"
 
     def _plugins_without_rights(self) -> Iterator[tuple[str, str]]:
