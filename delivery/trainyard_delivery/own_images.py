@@ -17,8 +17,9 @@ _NAME: Final = f"/(?:{'|'.join(names.RELEASE_IMAGES)})"
 _VERSION: Final = r":([0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}(?:(?:a|b|rc)[0-9]{1,9})?)(?![0-9A-Za-z.])"
 _LISTED: Final = re.compile(f"{_NAME}{_VERSION}")
 """An image in `artifacts.images`, and its version."""
-_VERSIONED: Final = re.compile(f"/trainyard{_NAME}{_VERSION}")
-"""An image of a release, and its version; what a site has built on top of it may say more behind a hyphen."""
+_VERSIONED: Final = re.compile(f"/trainyard(?!/lightgbm:){_NAME}{_VERSION}")
+"""An image of a release, and its version; what a site has built on top of it may say more behind a hyphen.
+Sites have built an image for LightGBM too, with LightGBM's version."""
 
 
 def of_other_versions(settings: StackSettings, version: str) -> Iterator[str]:

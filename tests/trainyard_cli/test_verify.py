@@ -485,7 +485,8 @@ def test_of_a_new_version_each_image_of_trainyard_is_advised_about_that_the_stac
         "      cacheImage: registry.example.com/trainyard/data-cache:0.0.1\n"
     )
     trainer = "      trl-sft: {image: example.com/trainyard/trainers:0.0.1}\n"
-    edit(PROD, "    runtimes:\n", f"    runtimes:\n{trainer}")
+    other = "      lightgbm-distributed: {image: example.com/trainyard/lightgbm:4.6.0}\n"
+    edit(PROD, "    runtimes:\n", f"    runtimes:\n{trainer}{other}")
     commit()
     assert refused(clone, "advisory", since="main") == []
     Path("requirements.txt").write_text("trainyard[site]==0.0.2\n")
