@@ -49,6 +49,14 @@ def test_the_other_settings_of_these_parts_stay() -> None:
     assert (listed.data_cache.cache_image, listed.data_cache.enabled) == (IMAGES["data-cache"], True)
 
 
+def test_a_section_whose_only_key_has_been_removed_has_the_listed_image() -> None:
+    listed = stack_with(*IMAGES.values(), operator=None, dataCache=None)
+    assert listed.operator.image == IMAGES["operator"]
+    assert listed.data_cache.cache_image == IMAGES["data-cache"]
+    with pytest.raises(PlatformError, match=r"\n  trainyard:platform.operator: must be a mapping; is None$"):
+        stack_with(IMAGES["trainers"], operator=None)
+
+
 def test_an_image_that_a_setting_names_takes_precedence_and_is_advised_about() -> None:
     own = "registry.example.com/trainyard/operator:1.0.0-of-acme"
     listed = stack_with(*IMAGES.values(), operator={"image": own})

@@ -44,7 +44,9 @@ def filled(stack: Mapping[str, Any]) -> dict[str, Any]:
     settings = dict(stack)
     for path, image_name in SETTINGS.items():
         section, _, key = path.partition(".")
-        part = settings.get(section, {})
+        part = settings.get(section)
+        if part is None:  # perhaps its only key has been removed
+            part = {}
         if image_name in images and isinstance(part, Mapping) and part.get(key) is None:
             settings[section] = {**part, key: images[image_name]}
     return settings
