@@ -11,7 +11,6 @@ import pkgutil
 import traceback
 from collections.abc import Collection
 from dataclasses import replace
-from pathlib import PurePath
 from typing import Final
 
 from . import site
@@ -57,6 +56,10 @@ def line(error: Exception, file: str) -> int:
     if isinstance(error, SyntaxError) and error.lineno:
         return error.lineno
     # An installed package has no folder `policies`.
-    end = PurePath(file).parts[-2:]
     frames = reversed(traceback.extract_tb(error.__traceback__))
-    return next((frame.lineno or 1 for frame in frames if PurePath(frame.filename).parts[-2:] == end), 1)
+    return next((frame.lineno or 1 for frame in frames if _end(frame.filename) == _end(file)), 1)
+
+
+def _end(file: str) -> list[str]:
+    """Its folder and its name."""
+    return file.replace("\\", "/").split("/")[-2:]

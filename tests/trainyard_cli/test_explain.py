@@ -8,7 +8,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from aiohttp import web
@@ -229,11 +229,12 @@ def test_who_took_the_quota_is_looked_for_in_all_namespaces_that_may_be_seen(
     assert (None if found is None else found["metadata"]["name"]) == seen
 
 
+AnyApi = TypeVar("AnyApi", bound=Api)
 QUEUES = "/apis/kueue.x-k8s.io/v1beta2"
 VISIBLE = "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/team/localqueues/research/pendingworkloads"
 
 
-def waiting(api: Api) -> Api:
+def waiting(api: AnyApi) -> AnyApi:
     """The same with a queue in which the TrainJob waits for a job of its own team and for one of another."""
     sent = trainjob(more=QUEUED, suspend=True)
     uid = api.put(TRAINJOB, {**sent, "metadata": {"labels": QUEUED["labels"]}})["metadata"]["uid"]

@@ -114,8 +114,8 @@ RULE = Rule(
     title="Secrets are referenced, never written into a manifest",
     why="Everyone who may read a manifest can read the secret, and it stays in git's history. A value that "
     "consists of references to variables before it, such as $(TOKEN), is no secret, unless the manifest "
-    "itself contains the values of all these variables. For TrainJobs, this is advice by default, because the "
-    "SDK sends tokens as plain environment variables.",
+    "itself contains the values of all these variables. For TrainJobs, this is advice by default, because "
+    "the SDK sends tokens as plain environment variables.",
     remedy="Put the secret in a Secret and refer to it with valueFrom.secretKeyRef, in an initializer with "
     "secretRef. Replace a secret that was in git.",
     severity=Severity.CRITICAL,
