@@ -210,7 +210,7 @@ CASES = (
     Case(
         "a reason of the operator that is not known is still told",
         unbuilt(trainjob=trainjob(condition("Blocked", "SomethingNew", "it is so"))),
-        Finding(Reason.BLOCKED, SELF, "it is so", "see the operator's log"),
+        Finding(Reason.BLOCKED, SELF, "it is so", "have the platform team read the operator's log"),
     ),
     Case(
         "a runtime that is missing is named before the operator has said so",
@@ -302,7 +302,8 @@ CASES = (
             Reason.WORKLOAD_INACTIVE,
             WORKLOAD,
             "exceeded the retries",
-            "see why (kubectl describe workload trainjob-tj-1 -n team), then set its spec.active to true",
+            "see why (kubectl describe workload trainjob-tj-1 -n team), then have the platform team set its "
+            "spec.active to true",
         ),
     ),
     Case(
