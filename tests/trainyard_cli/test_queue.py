@@ -156,13 +156,15 @@ def test_what_the_rights_lack_is_said_in_a_sentence_each() -> None:
     assert (line["lendable"], line["lent"]) == (None, None)
     api.named = {}
     api.forbidden |= {f"{KUEUE}/clusterqueues/gpus", f"{TEAM}/workloads"}
+    own = api.objects[f"{TEAM}/localqueues/default"]
+    own["status"]["pendingWorkloads"] = 2
     seen = api.look()
     assert seen.unseen == (
         "the quota of ClusterQueue gpus: you are not allowed to see it",
         "the jobs that wait: you are not allowed to list Workloads",
     )
     out, err = printed(seen)
-    assert out == "LocalQueue default: ClusterQueue gpus\nJobs with quota: 1; waiting: 0\n"
+    assert out == "LocalQueue default: ClusterQueue gpus\nJobs with quota: 1; waiting: 2\n"
     assert err.splitlines() == [f"Not everything is visible: {words}" for words in seen.unseen]
 
 
