@@ -427,6 +427,17 @@ def test_who_sees_only_a_namespace_gets_the_positions_that_kueue_reports(run: An
     assert f"default; it would be number 6 of those that you may see in ClusterQueue gpus, {behind}\n" in out
 
 
+def test_who_may_list_no_workloads_is_not_told_that_nobody_holds_quota(run: Answer) -> None:
+    api = Cluster()
+    api.put(VISIBLE, {"items": []})
+    for _reader in ("of the place", "of the quota"):
+        api.forbid("/v1beta2/workloads")
+        api.forbid("/namespaces/team/workloads")
+    _, out, _ = run(api, *WORDS, dry_run=True)
+    line = "  queue      default; nobody of those that you may see waits before it in ClusterQueue gpus\n"
+    assert line in out
+
+
 def test_what_may_not_be_seen_of_the_queue_is_told(run: Answer) -> None:
     api = Cluster()
     api.forbid("/localqueues/default")
