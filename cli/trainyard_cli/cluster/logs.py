@@ -125,6 +125,10 @@ class ManyPodsError(UserError):
         super().__init__(f"TrainJob {job} has more than {MOST} pods, too many to read: say which with --rank")
 
 
+class HiddenLogsError(UserError):
+    """The user may not see the pods of a TrainJob, or not read their logs."""
+
+
 _Piece = tuple[Source, list[Line]] | Exception | None
 """Lines, what went wrong, or the end."""
 Printed = list[tuple[str, Source, str]]
@@ -392,6 +396,10 @@ class Logs:
         except ForbiddenError as error:
             raise self._not_allowed("list pods") from error
 
+    async def ended(self) -> None:
+        """Watch the TrainJob, without its logs, until it has ended or is gone."""
+        await self._watch_trainjob()
+
     async def _watch_trainjob(self) -> None:
         """Until it has ended, or is gone."""
         named = {"fieldSelector": f"metadata.name={self._job}"}
@@ -454,8 +462,8 @@ class Logs:
         since = self._client.time.now() - timedelta(seconds=self._wanted.since or 0.0)
         return f"{since:%Y-%m-%dT%H:%M:%SZ}"
 
-    def _not_allowed(self, action: str) -> UserError:
-        return UserError(f"you are not allowed to {action} in namespace {self._namespace}")
+    def _not_allowed(self, action: str) -> HiddenLogsError:
+        return HiddenLogsError(f"you are not allowed to {action} in namespace {self._namespace}")
 
     # --- logs -------------------------------------------------------------------
 
