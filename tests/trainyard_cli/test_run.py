@@ -359,6 +359,16 @@ def test_who_may_not_get_runtimes_is_told_so_in_one_sentence(run: Answer) -> Non
     assert run(api, *WORDS, yes=True) == (2, "", sentence)
 
 
+def test_who_may_get_no_runtimes_of_the_namespace_has_those_of_all(run: Answer) -> None:
+    api = Cluster()
+    api.forbid("/trainingruntimes/torch-distributed")
+    assert run(api, *WORDS, dry_run=True) == (0, PLAN, "")
+    for path in ("/trainingruntimes/torch-distributed", "/clustertrainingruntimes/torch-distributed"):
+        api.forbid(path)
+    sentence = "you are not allowed to get TrainingRuntime torch-distributed in namespace team\n"
+    assert run(api, *WORDS, yes=True) == (2, "", sentence)
+
+
 def test_a_cluster_without_trainyard_is_told(run: Answer) -> None:
     api = Cluster()
     api.missing.add("/apis/trainer.kubeflow.org")

@@ -270,13 +270,16 @@ async def runtime_of(
         reference = runtime_ref.of(read.at(copied, "spec") or {})
         name, kinds = reference.name, [kind for kind in kinds if kind.kind == reference.kind]
     missing = 0
+    refused: UserError | None = None
     for kind in kinds:
         try:
             return Runtime({**await client.get(kind.path(namespace, name)), "kind": kind.kind})
         except NotFoundError as error:
             missing += error.resource_missing
-        except ForbiddenError as error:
-            raise _not_allowed(f"get {kind.kind} {name}", namespace) from error
+        except ForbiddenError:  # there may be one of all namespaces
+            refused = refused or _not_allowed(f"get {kind.kind} {name}", namespace)
+    if refused is not None:
+        raise refused
     if missing == len(kinds):
         source = client.credentials.source
         raise UserError(clean(f"{source}: there is no TrainJob API: Trainyard is not installed"))
