@@ -492,6 +492,19 @@ def test_gpus_are_those_of_the_queue_unless_the_runtime_names_some(run: Answer) 
     assert resources({}) == (0, {"nvidia.com/gpu": "8"})
 
 
+def test_that_the_gpus_of_the_queue_could_not_be_seen_is_told(run: Answer) -> None:
+    api = Cluster()
+    assert "not seen" not in run(api, *WORDS, dry_run=True, gpus=8)[1]
+    api.put(f"{KUEUE}/clusterqueues/gpus", cluster_queue("gpus", ("mi300", {"amd.com/gpu": 8})))
+    api.forbid(f"{KUEUE}/clusterqueues/gpus")
+    code, out, _ = run(api, *WORDS, dry_run=True, gpus=8)
+    assert (code, out.splitlines()[-1]) == (
+        0,
+        "  not seen   which GPUs the queue has: you are not allowed to get LocalQueue default or its "
+        "ClusterQueue; nvidia.com/gpu is assumed",
+    )
+
+
 def test_the_plan_says_once_who_is_before_it(run: Answer) -> None:
     api = Cluster()
     used = {("h100", "nvidia.com/gpu"): "4"}
