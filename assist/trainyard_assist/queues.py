@@ -56,21 +56,26 @@ class Door:
     """Jobs of this LocalQueue that have quota."""
     lines: Sequence[quota.Line] = ()
     waiting: Sequence[Waiting] = ()
+    waits: int = 0
+    """How many wait; if they cannot be seen, as it says itself."""
 
 
 def doors(
-    local_queues: Iterable[Json], workloads: Sequence[Json], state: State, places: Mapping[Key, QueuePlace]
+    local_queues: Iterable[Json],
+    workloads: Sequence[Json] | None,
+    state: State,
+    places: Mapping[Key, QueuePlace],
 ) -> list[Door]:
     """The LocalQueues by name.
 
     Args:
         local_queues: Which.
-        workloads: Those of their namespaces, and perhaps others.
+        workloads: Those of their namespaces, and perhaps others; None if they cannot be seen.
         state: The quota behind them.
         places: Where Workloads wait.
     """
     inside: dict[Key, list[Json]] = {}
-    for workload in workloads:
+    for workload in workloads or ():
         if queue_place.waits(workload):
             inside.setdefault(read.local_queue(workload), []).append(workload)
     listed = []
@@ -78,6 +83,8 @@ def doors(
         namespace, name = read.key(local_queue)
         behind = read.text(local_queue, "spec", "clusterQueue")
         queue = state.queues.get(behind)
+        its = inside.get((namespace, name), ())
+        counted = read.number(local_queue, "status", "pendingWorkloads")
         listed.append(
             Door(
                 namespace=namespace,
@@ -87,7 +94,8 @@ def doors(
                 closed=closed(local_queue) or ("" if queue is None else queue.closed),
                 running=read.number(local_queue, "status", "reservingWorkloads"),
                 lines=quota.lines(state, behind),
-                waiting=_waiting(local_queue, inside.get((namespace, name), ()), state, places),
+                waiting=_waiting(local_queue, its, state, places),
+                waits=counted if workloads is None else len(its),
             )
         )
     return listed

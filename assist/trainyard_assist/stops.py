@@ -208,6 +208,11 @@ def running_since(seen: Seen) -> datetime | None:
     return read.moment(seen.jobset, "metadata", "creationTimestamp")
 
 
+def _has_pods(seen: Seen) -> bool:
+    """Whether it has its pods, or is getting them; by its state if its JobSet could not be seen."""
+    return running_since(seen) is not None or (bool(seen.unseen) and seen.row.state in jobs.RUNNING)
+
+
 def _details(seen: Seen) -> Iterator[str]:
     row, since = seen.row, running_since(seen)
     if since is not None:
@@ -221,7 +226,7 @@ def _details(seen: Seen) -> Iterator[str]:
 
 
 def _losses(seen: Seen, *, kept: bool) -> Iterator[str]:
-    runs, own = running_since(seen) is not None, listed(volumes(seen))
+    runs, own = _has_pods(seen), listed(volumes(seen))
     if kept:
         if runs:
             yield (
@@ -244,7 +249,7 @@ def _losses(seen: Seen, *, kept: bool) -> Iterator[str]:
 
 def how_suspended(seen: Seen) -> str:
     """The effect of suspending a TrainJob now."""
-    if running_since(seen) is not None:
+    if _has_pods(seen):
         follows = "its pods are deleted, and its quota is free for others"
         follows = follows if seen.queue else "its pods are deleted"
     elif seen.queue:

@@ -187,7 +187,7 @@ CASES = (
         r"unbound immediate PersistentVolumeClaims",
         "PersistentVolumeClaim {ns}/data",
         r'Pod job-node-0-0-\w+ waits for it: storageclass.storage.k8s.io "nowhere" not found',
-        r"check that StorageClass nowhere exists .*: kubectl describe pvc data -n {ns}",
+        r"see why \(kubectl describe pvc data -n {ns}\), and have the platform team check that .* nowhere .*",
         runtime=runtime(*volume(persistentVolumeClaim={"claimName": "data"})),
         beside=(claim("data", "nowhere"),),
     ),

@@ -230,9 +230,15 @@ POLICIES = [
         pytest.param(seen("Pending"), "TrainJob team/hello is Pending.", id="it has not begun"),
         pytest.param(
             seen(unseen="you are not allowed to get its JobSet"),
-            "TrainJob team/hello is Running. It is unknown whether a volume is deleted with it: you are not "
+            "TrainJob team/hello is Running. Data that it has not saved outside its pods is lost. It is "
+            "unknown whether a volume is deleted with it: you are not allowed to get its JobSet.",
+            id="it runs, and its JobSet could not be seen",
+        ),
+        pytest.param(
+            seen("Pending", unseen="you are not allowed to get its JobSet"),
+            "TrainJob team/hello is Pending. It is unknown whether a volume is deleted with it: you are not "
             "allowed to get its JobSet.",
-            id="its JobSet could not be seen",
+            id="it has not begun, and its JobSet could not be seen",
         ),
         pytest.param(
             seen("Complete", jobset=jobset(volumeClaimPolicies=POLICIES)),
@@ -247,11 +253,14 @@ def test_what_is_lost_is_said_as_far_as_it_can_be_seen(job: Seen, sentence: str)
 
 
 def test_who_is_suspended_keeps_its_volume() -> None:
-    job = seen(jobset=jobset(volumeClaimPolicies=POLICIES))
-    assert stops.loss(job, kept=True) == (
-        "TrainJob team/hello is Running (for 4 h, 2/2 nodes). Its pods are deleted. Once resumed, it "
-        "continues from the last checkpoint that it has saved, or restarts from the beginning."
+    kept = (
+        "Its pods are deleted. Once resumed, it continues from the last checkpoint that it has saved, or "
+        "restarts from the beginning."
     )
+    job = seen(jobset=jobset(volumeClaimPolicies=POLICIES))
+    assert stops.loss(job, kept=True) == f"TrainJob team/hello is Running (for 4 h, 2/2 nodes). {kept}"
+    job = seen(unseen="you are not allowed to get its JobSet")
+    assert stops.loss(job, kept=True) == f"TrainJob team/hello is Running. {kept}"
 
 
 @pytest.mark.parametrize(
@@ -281,6 +290,15 @@ def test_who_has_ended_loses_only_its_volume(job: Seen, loses: bool) -> None:
             "it stays in queue default, and is not admitted",
         ),
         (seen("Pending"), "it does not start"),
+        (
+            seen(labels=IN_QUEUE, unseen="you are not allowed to get its JobSet"),
+            "its pods are deleted, and its quota is free for others",
+        ),
+        (seen("Starting", unseen="you are not allowed to get its JobSet"), "its pods are deleted"),
+        (
+            seen("Queued", labels=IN_QUEUE, unseen="you are not allowed to get its JobSet"),
+            "it stays in queue default, and is not admitted",
+        ),
     ],
 )
 def test_what_suspending_does_depends_on_where_the_job_stands(job: Seen, predicate: str) -> None:

@@ -417,6 +417,31 @@ def test_rights_that_are_lost_end_it_with_a_sentence() -> None:
         attached(api, scene)
 
 
+def test_without_the_right_to_see_pods_the_states_follow_to_the_exit_code_of_the_job() -> None:
+    api, out, err = PodLogs(), io.StringIO(), io.StringIO()
+
+    def attach(url: str, err: io.StringIO) -> int:
+        for _ in range(2):  # explain looks at them too
+            api.refuse_next("GET", "/pods", status(403, "Forbidden"))
+        credentials = Credentials(server=url, tls=None, namespace="team")
+        return command.attach(credentials, None, "tj", out=out, err=err)
+
+    async def answer() -> tuple[int, int]:
+        async with api.serving() as url:
+            attaching = asyncio.create_task(asyncio.to_thread(attach, url, err))
+            await eventually(lambda: attaching.done() or api.watched(TRAINJOB.rpartition("/")[0]))
+            attempt = {**ATTEMPT, "reason": "Error", "exitCode": 42}
+            api.ends("Failed", trainyard={"attempts": [attempt]})
+            return await attaching, await asyncio.to_thread(attach, url, io.StringIO())
+
+    assert (run_test(answer, timeout=60), out.getvalue()) == ((42, 42), "")
+    runs, hidden, cause, step = err.getvalue().splitlines()
+    assert runs == "TrainJob team/tj is Running, 1/1 nodes ready"
+    assert hidden == "you are not allowed to list pods in namespace team: only the states of the job follow"
+    assert cause.startswith("TrainJob team/tj has failed: AttemptFailed: ")
+    assert step.startswith("Next step: ")
+
+
 def test_a_log_that_can_no_longer_be_read_does_not_hold_up_the_end() -> None:
     api = PodLogs()
     lost = status(500, "InternalError", "dial tcp 10.0.0.7:10250: connect: no route to host")

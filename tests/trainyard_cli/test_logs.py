@@ -227,6 +227,16 @@ def test_a_rank_whose_pod_alone_is_gone_has_its_last_lines_and_one_that_never_wa
         printed(api, monkeypatch, rank="3")
 
 
+def test_without_the_right_to_get_the_jobset_a_rank_without_a_pod_may_be_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = Cluster(stamped(1, "a"), stamped(2, "b"))
+    api.forbid("/jobsets/tj")
+    code, out, err = printed(api, monkeypatch, rank="2")
+    assert (code, out) == (1, "")
+    assert err.startswith("TrainJob team/tj is Running, and has no pod of rank 2 yet. See why: ")
+
+
 @pytest.mark.parametrize(
     ("path", "action"), [(PODS, "list pods"), ("/log", r"read logs \(get pods/log\)")], ids=["pods", "logs"]
 )

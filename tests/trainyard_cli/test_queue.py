@@ -156,13 +156,15 @@ def test_what_the_rights_lack_is_said_in_a_sentence_each() -> None:
     assert (line["lendable"], line["lent"]) == (None, None)
     api.named = {}
     api.forbidden |= {f"{KUEUE}/clusterqueues/gpus", f"{TEAM}/workloads"}
+    own = api.objects[f"{TEAM}/localqueues/default"]
+    own["status"]["pendingWorkloads"] = 2
     seen = api.look()
     assert seen.unseen == (
         "the quota of ClusterQueue gpus: you are not allowed to see it",
         "the jobs that wait: you are not allowed to list Workloads",
     )
     out, err = printed(seen)
-    assert out == "LocalQueue default: ClusterQueue gpus\nJobs with quota: 1; waiting: 0\n"
+    assert out == "LocalQueue default: ClusterQueue gpus\nJobs with quota: 1; waiting: 2\n"
     assert err.splitlines() == [f"Not everything is visible: {words}" for words in seen.unseen]
 
 
@@ -445,6 +447,19 @@ def test_nodes_without_the_stacks_label_are_in_the_flavor_that_fits_them_best() 
     seen = api.look_at_nodes()
     assert seen is not None
     assert [(pool.name, pool.nodes) for pool in seen.pools] == [("cpu", 1), ("h100", 1), ("-", 1)]
+    assert seen.unseen == ()
+    api.forbidden.add(f"{KUEUE}/resourceflavors")
+    seen = api.look_at_nodes()
+    assert seen is not None
+    assert [(pool.name, pool.nodes) for pool in seen.pools] == [("-", 3)]
+    assert seen.unseen == (
+        "pools of nodes without the label trainyard.dev/pool: you are not allowed to list ResourceFlavors",
+    )
+    api.forbidden.clear()
+    api.missing.add(KUEUE)  # nobody has flavors
+    seen = api.look_at_nodes()
+    assert seen is not None
+    assert ([pool.name for pool in seen.pools], seen.unseen) == (["-"], ())
 
 
 def test_without_the_pods_of_all_it_is_not_known_what_is_used() -> None:

@@ -359,6 +359,16 @@ def test_who_may_not_get_runtimes_is_told_so_in_one_sentence(run: Answer) -> Non
     assert run(api, *WORDS, yes=True) == (2, "", sentence)
 
 
+def test_who_may_get_no_runtimes_of_the_namespace_has_those_of_all(run: Answer) -> None:
+    api = Cluster()
+    api.forbid("/trainingruntimes/torch-distributed")
+    assert run(api, *WORDS, dry_run=True) == (0, PLAN, "")
+    for path in ("/trainingruntimes/torch-distributed", "/clustertrainingruntimes/torch-distributed"):
+        api.forbid(path)
+    sentence = "you are not allowed to get TrainingRuntime torch-distributed in namespace team\n"
+    assert run(api, *WORDS, yes=True) == (2, "", sentence)
+
+
 def test_a_cluster_without_trainyard_is_told(run: Answer) -> None:
     api = Cluster()
     api.missing.add("/apis/trainer.kubeflow.org")
@@ -427,6 +437,17 @@ def test_who_sees_only_a_namespace_gets_the_positions_that_kueue_reports(run: An
     assert f"default; it would be number 6 of those that you may see in ClusterQueue gpus, {behind}\n" in out
 
 
+def test_who_may_list_no_workloads_is_not_told_that_nobody_holds_quota(run: Answer) -> None:
+    api = Cluster()
+    api.put(VISIBLE, {"items": []})
+    for _reader in ("of the place", "of the quota"):
+        api.forbid("/v1beta2/workloads")
+        api.forbid("/namespaces/team/workloads")
+    _, out, _ = run(api, *WORDS, dry_run=True)
+    line = "  queue      default; nobody of those that you may see waits before it in ClusterQueue gpus\n"
+    assert line in out
+
+
 def test_what_may_not_be_seen_of_the_queue_is_told(run: Answer) -> None:
     api = Cluster()
     api.forbid("/localqueues/default")
@@ -469,6 +490,19 @@ def test_gpus_are_those_of_the_queue_unless_the_runtime_names_some(run: Answer) 
     assert resources({"limits": {"nvidia.com/gpu": "4"}}) == (0, {"nvidia.com/gpu": "8"})
     api.forbid(f"{KUEUE}/clusterqueues/gpus")
     assert resources({}) == (0, {"nvidia.com/gpu": "8"})
+
+
+def test_that_the_gpus_of_the_queue_could_not_be_seen_is_told(run: Answer) -> None:
+    api = Cluster()
+    assert "not seen" not in run(api, *WORDS, dry_run=True, gpus=8)[1]
+    api.put(f"{KUEUE}/clusterqueues/gpus", cluster_queue("gpus", ("mi300", {"amd.com/gpu": 8})))
+    api.forbid(f"{KUEUE}/clusterqueues/gpus")
+    code, out, _ = run(api, *WORDS, dry_run=True, gpus=8)
+    assert (code, out.splitlines()[-1]) == (
+        0,
+        "  not seen   which GPUs the queue has: you are not allowed to get LocalQueue default or its "
+        "ClusterQueue; nvidia.com/gpu is assumed",
+    )
 
 
 def test_the_plan_says_once_who_is_before_it(run: Answer) -> None:

@@ -171,6 +171,28 @@ def test_a_reader_that_is_gone_before_the_job_is_told_of_cancels_the_job(
     assert not desk.is_there
 
 
+def test_without_the_right_to_open_a_shell_nothing_is_sent(desk: Desk) -> None:
+    desk.allowed = False
+    created: list[object] = []
+
+    async def create(_: object) -> dict[str, Any]:
+        created.append("tj")
+        return desk.objects[TRAINJOB]
+
+    def ask(url: str) -> int:
+        credentials = Credentials(server=url, tls=None, namespace="team")
+        trainjob = desk.objects[TRAINJOB]
+        return command.run(credentials, trainjob, create, Shell(), out=io.StringIO(), err=io.StringIO())
+
+    async def test() -> int:
+        async with desk.serving() as url:
+            return await asyncio.to_thread(ask, url)
+
+    with pytest.raises(UserError, match="^you are not allowed to run commands in the pods of namespace team"):
+        run_test(test, timeout=60)
+    assert created == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_who_leaves_while_the_job_is_sent_waits_for_the_answer_and_cancels_it(
     monkeypatch: pytest.MonkeyPatch, number: signal.Signals

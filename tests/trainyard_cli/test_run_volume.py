@@ -133,6 +133,13 @@ def test_a_carrier_that_is_refused_or_ends_too_early_is_told(api: Carrier) -> No
         brought(api)
 
 
+def test_without_the_right_to_run_commands_in_pods_no_carrier_is_sent(api: Carrier) -> None:
+    api.allowed = False
+    with pytest.raises(UserError, match="^you are not allowed to run commands in the pods of namespace team"):
+        brought(api)
+    assert ("POST", JOBS) not in api.requests
+
+
 def test_a_carrier_that_cannot_be_cancelled_says_how_to_end_it(api: Carrier) -> None:
     api.refuse_next("DELETE", TRAINJOB, status(403, "Forbidden", 'User "ada" cannot delete resource'))
     assert brought(api).endswith(

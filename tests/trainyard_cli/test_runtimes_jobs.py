@@ -74,8 +74,10 @@ def test_of_a_runtime_that_is_gone_the_jobs_are_listed_all_the_same(monkeypatch:
 def test_what_nobody_knows_or_may_see_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     said = "there is no ClusterTrainingRuntime plain, and no TrainJob on it\n"
     assert answer(monkeypatch, OTHER, newest="") == (2, "", said)
-    code, _, err = answer(monkeypatch, NEXT, unseen={"jobsets": "you are not allowed to list them"})
+    hidden = Job("team-a", "llama", State.RUNNING, RUNTIME, started=True)
+    code, out, err = answer(monkeypatch, hidden, unseen={"jobsets": "you are not allowed to list them"})
     assert (code, err) == (0, "Could not see jobsets: you are not allowed to list them\n")
+    assert out.splitlines()[1].split() == ["team-a/llama", "running", "unknown"]
     monkeypatch.undo()
     code, out, err = answered(runtimes_jobs.run, "plain", kubeconfig="/no/such/file")
     assert (code, out) == (2, "")

@@ -204,7 +204,8 @@ def test_a_jobset_that_may_not_be_seen_is_said(monkeypatch: pytest.MonkeyPatch) 
     api.forbid("GET", "jobsets/hello", "get")
     _, _, err = cancelled(api, monkeypatch, "hello")
     assert err == (
-        f"{RUNS}It is unknown whether a volume is deleted with it: you are not allowed to get its JobSet.\n"
+        f"{RUNS}Data that it has not saved outside its pods is lost. It is unknown whether a volume is "
+        "deleted with it: you are not allowed to get its JobSet.\n"
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support import kueues, objects
-from tests.support.fake_api import FakeApi, run
+from tests.support.fake_api import FakeApi, run, status
 from trainyard_api import names
 from trainyard_cli.cluster.workloads import Seen, look
 from trainyard_delivery.impact import Job, Ref, State
@@ -77,6 +77,26 @@ def test_a_job_is_queued_only_if_nobody_has_suspended_it(
         its = objects.jobset(owner=job["metadata"]["uid"], spec={"suspend": jobset, "replicatedJobs": []})
         api.put(f"{objects.JOBSETS}/tj", its)
     assert [found.state for found in seen(api).jobs] == [state]
+
+
+@pytest.mark.parametrize(
+    ("word", "state", "started"),
+    [
+        ("Running", State.RUNNING, True),
+        ("Starting", State.RUNNING, True),
+        ("Queued", State.QUEUED, True),
+        ("Pending", State.QUEUED, False),
+    ],
+)
+def test_without_the_right_to_list_jobsets_the_state_that_the_operator_reports_counts(
+    word: str, state: State, started: bool
+) -> None:
+    api = FakeApi()
+    api.put(f"{objects.JOBS}/tj", {**objects.trainjob(), "status": {"trainyard": {"state": word}}})
+    api.refuse_next("GET", "/jobsets", status(403, "Forbidden"))
+    its = seen(api)
+    assert [(job.state, job.started) for job in its.jobs] == [(state, started)]
+    assert its.unseen == {"jobsets.jobset.x-k8s.io": "you are not allowed to list them"}
 
 
 @pytest.mark.parametrize(

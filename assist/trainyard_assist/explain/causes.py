@@ -116,7 +116,7 @@ TABLE: Final[dict[Reason, About]] = {
     Reason.BLOCKED: About(
         At.TRAINJOB,
         "the operator reports the TrainJob as Blocked, with a reason that is not in this table",
-        "see the operator's log",
+        "have the platform team read the operator's log",
     ),
     Reason.HELD: About(
         At.TRAINJOB,
@@ -146,7 +146,8 @@ TABLE: Final[dict[Reason, About]] = {
     Reason.WORKLOAD_INACTIVE: About(
         At.WORKLOAD,
         "the Workload is deactivated (its spec.active is false)",
-        "see why (kubectl describe workload {name} -n {namespace}), then set its spec.active to true",
+        "see why (kubectl describe workload {name} -n {namespace}), then have the platform team set its "
+        "spec.active to true",
     ),
     Reason.WORKLOAD_INADMISSIBLE: About(
         At.WORKLOAD,
@@ -220,8 +221,8 @@ TABLE: Final[dict[Reason, About]] = {
     Reason.CLAIM_PENDING: About(
         At.PODS,
         "a PersistentVolumeClaim has no volume yet",
-        "check that StorageClass {storage_class} exists and can provision such volumes: "
-        "kubectl describe pvc {claim} -n {namespace}",
+        "see why (kubectl describe pvc {claim} -n {namespace}), and have the platform team check that "
+        "StorageClass {storage_class} exists and can provision such volumes",
     ),
     Reason.GANG_INCOMPLETE: About(
         At.GANG,

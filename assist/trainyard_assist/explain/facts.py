@@ -9,6 +9,7 @@ from typing import Final
 
 from trainyard_api import names, runtime_ref
 from trainyard_api.json_types import Json
+from trainyard_operator.core.status.display_state import State
 
 from ..read import (
     at,
@@ -81,7 +82,7 @@ def operator_is_away(observation: Observation) -> bool:
 def queue(observation: Observation) -> str:
     """The LocalQueue that it is in: by its own label, or by that of its JobSet; empty if it is in none."""
     named = texts(observation.trainjob, "metadata", "labels").get(names.QUEUE_LABEL, "")
-    return named or queue_of_jobset(observation)
+    return named or queue_of_jobset(observation) or _without_jobset(observation, "queue")
 
 
 def queue_of_jobset(observation: Observation) -> str:
@@ -93,7 +94,22 @@ def held_back(observation: Observation) -> bool:
     """Whether it is suspended, by its user or by the queue that holds it or its JobSet."""
     jobset = own_jobset(observation)
     waits = jobset is not None and bool(queue_of_jobset(observation)) and suspended(jobset)
+    waits = waits or _without_jobset(observation, "state") == State.QUEUED
     return suspended(observation.trainjob) or waits
+
+
+def suspended_by_user(observation: Observation) -> bool:
+    """Whether it is suspended though its queue holds the JobSet, and so suspends only that."""
+    if not suspended(observation.trainjob):
+        return False
+    return bool(queue_of_jobset(observation)) or _without_jobset(observation, "state") == State.SUSPENDED
+
+
+def _without_jobset(observation: Observation, field: str) -> str:
+    """What the operator has written of it into its status, if the user may not see the JobSet; else empty."""
+    if Subject.JOBSET not in observation.unseen:
+        return ""
+    return text(observation.trainjob, "status", names.STATUS_FIELD, field)
 
 
 def gates(observation: Observation) -> list[str]:

@@ -41,7 +41,7 @@ def _stages(observation: Observation, held: At | None) -> Iterator[Stage]:
             yield Stage(at, Mark.HELD, line or "none")
         elif line:
             yield Stage(at, Mark.FINE, line)
-        elif subject is not None and subject in observation.unseen:
+        elif subject in observation.unseen or (at is At.WORKLOAD and _hides_workload(observation)):
             yield Stage(at, Mark.UNSEEN, "not seen")
         elif _belongs(at, observation):
             yield Stage(at, Mark.ABSENT, "none")
@@ -54,6 +54,10 @@ def _belongs(at: At, observation: Observation) -> bool:
     if at is At.NODES:  # else they were not seen, and change nothing
         return not _assigned_nodes(observation)
     return at not in (At.ATTEMPTS, At.GANG)
+
+
+def _hides_workload(observation: Observation) -> bool:
+    return bool(facts.queue(observation)) and kueue.is_unseen(observation)
 
 
 def _trainjob(observation: Observation) -> str:

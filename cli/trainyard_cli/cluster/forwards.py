@@ -15,10 +15,8 @@ from trainyard_api.errors import UserError
 from trainyard_api.printable import clean
 from trainyard_kube.channels import V4, Channels, channels
 from trainyard_kube.client import ApiError, Client, ForbiddenError
-from trainyard_kube.resources import SELF_ACCESS_REVIEWS
 
-from . import ranks
-from .patience import in_time
+from . import own_rights, ranks
 from .ranks import Rank
 
 ADDRESS: Final = "127.0.0.1"
@@ -77,19 +75,7 @@ class Forwards:
 
     async def _require_right(self) -> None:
         """Ask before anybody connects: to try it would be a connection to the port."""
-        attributes = {
-            "namespace": self._rank.namespace,
-            "verb": "create",
-            "resource": "pods",
-            "subresource": "portforward",
-        }
-        review = {
-            "apiVersion": SELF_ACCESS_REVIEWS.api_version,
-            "kind": SELF_ACCESS_REVIEWS.kind,
-            "spec": {"resourceAttributes": attributes},
-        }
-        answer = await in_time(self._client.create(SELF_ACCESS_REVIEWS.path(), review))
-        if not (answer.get("status") or {}).get("allowed"):
+        if not await own_rights.may(self._client, self._rank.namespace, "portforward"):
             raise self._not_allowed()
 
     def _not_allowed(self) -> UserError:

@@ -125,6 +125,10 @@ class ManyPodsError(UserError):
         super().__init__(f"TrainJob {job} has more than {MOST} pods, too many to read: say which with --rank")
 
 
+class HiddenLogsError(UserError):
+    """The user may not see the pods of a TrainJob, or not read their logs."""
+
+
 _Piece = tuple[Source, list[Line]] | Exception | None
 """Lines, what went wrong, or the end."""
 Printed = list[tuple[str, Source, str]]
@@ -255,7 +259,7 @@ class Logs:
         """The logs that there are now and are wanted, in the order of their places."""
         pods = await self._look()
         sizes = await self._sizes()
-        self._jobs = sizes.keys() | {pod.place.job for pod in pods}
+        self._jobs = {*(sizes or ()), *(pod.place.job for pod in pods)}
         sources = [self._source(pod) for pod in pods if self._is_wanted(pod)]
         if not sources:
             self._check_rank(pods, sizes)
@@ -263,13 +267,13 @@ class Logs:
             raise ManyPodsError(self._job)
         return sources
 
-    def _check_rank(self, pods: Iterable[Pod], sizes: Mapping[str, int]) -> None:
+    def _check_rank(self, pods: Iterable[Pod], sizes: Mapping[str, int] | None) -> None:
         """Raise `UserError` if no pod can be the wanted rank: one that has none now may have had one.
 
         `sizes`: as `_sizes` returns them.
         """
         rank, places = self._wanted.rank, dict.fromkeys(pod.place for pod in pods)
-        if rank is None or not places:
+        if rank is None or not places or sizes is None:
             return
         places |= dict.fromkeys(Place(job, index) for job, size in sizes.items() for index in range(size))
         if not any(is_called(place, rank) for place in places):
@@ -360,11 +364,16 @@ class Logs:
     def _own(self) -> Mapping[str, str]:
         return {"labelSelector": f"{names.JOBSET_NAME_LABEL}={self._job}"}
 
-    async def _sizes(self) -> dict[str, int]:
-        """How many places each ReplicatedJob has, with or without a pod; empty if that cannot be seen."""
+    async def _sizes(self) -> dict[str, int] | None:
+        """How many places each ReplicatedJob has, with or without a pod; empty if nothing says so.
+
+        None if the user may not see it.
+        """
         try:
             live = await in_time(self._client.get(JOBSETS.path(self._namespace, self._job)))
             return {job.name: job.size for job in msgspec.convert(live, _JobSet).spec.replicated_jobs}
+        except ForbiddenError:
+            return None
         except (ApiError, msgspec.ValidationError):
             return {}
 
@@ -386,6 +395,10 @@ class Logs:
                     self._ring()
         except ForbiddenError as error:
             raise self._not_allowed("list pods") from error
+
+    async def ended(self) -> None:
+        """Watch the TrainJob, without its logs, until it has ended or is gone."""
+        await self._watch_trainjob()
 
     async def _watch_trainjob(self) -> None:
         """Until it has ended, or is gone."""
@@ -449,8 +462,8 @@ class Logs:
         since = self._client.time.now() - timedelta(seconds=self._wanted.since or 0.0)
         return f"{since:%Y-%m-%dT%H:%M:%SZ}"
 
-    def _not_allowed(self, action: str) -> UserError:
-        return UserError(f"you are not allowed to {action} in namespace {self._namespace}")
+    def _not_allowed(self, action: str) -> HiddenLogsError:
+        return HiddenLogsError(f"you are not allowed to {action} in namespace {self._namespace}")
 
     # --- logs -------------------------------------------------------------------
 

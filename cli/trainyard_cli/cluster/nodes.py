@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from trainyard_api import names
 from trainyard_api.json_types import Json
-from trainyard_assist.nodes import Pool, pools
+from trainyard_assist.nodes import NO_POOL, Pool, pools
 from trainyard_kube.client import Client, ForbiddenError, NotFoundError, Resource
 from trainyard_kube.resources import NODES, PODS, RESOURCE_FLAVORS
 
@@ -21,6 +22,9 @@ from .lists import everything
 _NOT_ENDED: Final = {"fieldSelector": "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"}
 
 _NO_PODS: Final = "use: you are not allowed to list the pods of all namespaces"
+_NO_FLAVORS: Final = (
+    f"pools of nodes without the label {names.POOL_LABEL}: you are not allowed to list ResourceFlavors"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +50,20 @@ async def look(client: Client) -> Seen | None:
     )
     if nodes is None:
         return None
-    unseen = () if pods is not None else (_NO_PODS,)
-    return Seen(pools(nodes, pods, flavors or ()), client.time.now(), unseen, with_use=pods is not None)
+    its_pools = pools(nodes, pods, flavors or ())
+    unseen = [] if pods is not None else [_NO_PODS]
+    if flavors is None and any(pool.name == NO_POOL for pool in its_pools):
+        unseen.append(_NO_FLAVORS)
+    return Seen(its_pools, client.time.now(), tuple(unseen), with_use=pods is not None)
 
 
 async def _tried(
     client: Client, resource: Resource, params: Mapping[str, str] | None = None
 ) -> list[Json] | None:
-    """All objects of a kind; None if the user may not see them, or the cluster has none such."""
+    """All objects of a kind, none if the cluster does not know it; None if the user may not see them."""
     try:
         return [json async for json in everything(client, resource, params=params)]
-    except (ForbiddenError, NotFoundError):
+    except NotFoundError:
+        return []
+    except ForbiddenError:
         return None

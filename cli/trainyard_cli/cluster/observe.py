@@ -177,7 +177,9 @@ async def expected(client: Client, namespace: str, workload: Json) -> Expected:
         workload: As much of it as decides its place: its queue, its priority and its time of creation.
     """
     look = _Look(client, namespace)
-    place, _ = await look.place(workload, places.expected_place)
+    place, seen = await look.place(workload, places.expected_place)
+    if place is not None and not seen:  # nor the Workloads, which tell who holds quota
+        place = replace(place, only_own=True)
     return Expected(place, look.unseen.get(Subject.QUEUE, ""))
 
 

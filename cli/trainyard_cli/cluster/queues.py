@@ -87,7 +87,7 @@ async def look(client: Client, namespace: str, queue: str | None = None) -> Seen
     waits = {text(workload, "spec", "queueName") for workload in workloads if places.waits(workload)}
     if any(place.partial for place in where.values()) and waits & {name(door) for door in own}:
         unseen.append(jobs.OWN_ALONE)
-    return Seen(doors(own, workloads, there.state, where), client.time.now(), tuple(unseen))
+    return Seen(doors(own, there.workloads, there.state, where), client.time.now(), tuple(unseen))
 
 
 async def forecast(client: Client, local_queue: Json, jobset: Json, job: str, priority: int) -> quota.Verdict:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,7 @@ from trainyard_api.errors import UserError
 from trainyard_kube.channels import V4, V5, Channels, channels
 from trainyard_kube.client import ApiError, Client, ForbiddenError, RetriableError
 
+from . import own_rights
 from .ranks import Rank
 
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)
@@ -99,10 +100,24 @@ async def execute(
             with during or nullcontext():
                 return await _run(remote, streams)
     except ForbiddenError as error:
-        raise UserError(
-            f"you are not allowed to run commands in the pods of namespace {rank.namespace} (create and "
-            "get pods/exec): ask the platform team for your tenant's right pods/exec"
-        ) from error
+        raise _not_allowed(rank.namespace) from error
+
+
+async def require_right(client: Client, namespace: str) -> None:
+    """Raise `UserError` if the user may not run commands in the pods of a namespace.
+
+    Without an answer it raises nothing: the next request says why there is none.
+    """
+    with suppress(ApiError):
+        if not await own_rights.may(client, namespace, "exec"):
+            raise _not_allowed(namespace)
+
+
+def _not_allowed(namespace: str) -> UserError:
+    return UserError(
+        f"you are not allowed to run commands in the pods of namespace {namespace} (create and "
+        "get pods/exec): ask the platform team for your tenant's right pods/exec"
+    )
 
 
 def _require_utf8(command: Sequence[str]) -> None:

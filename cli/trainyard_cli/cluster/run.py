@@ -110,6 +110,7 @@ async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Dr
         command = request.waiting.command(settings.nodes or runtime.nodes)
         settings = settings.model_copy(update={"command": [*command]})
     packed, about = await _packed(client, request, copied)
+    gpu, assumed = await _gpu(client, namespace, settings, runtime, copied)
     plain = trainjob(
         settings,
         runtime,
@@ -118,7 +119,7 @@ async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Dr
         folder=_folder(request, copied),
         secret_keys=secret_keys,
         copied=None if copied is None else without_workspace(copied),
-        gpu=await _gpu(client, namespace, settings, runtime, copied),
+        gpu=gpu,
     )
     objects = with_workspace(plain, packed, runtime.manifest, request.suffix()) if packed else None
     manifest = plain if objects is None else objects.trainjob
@@ -143,7 +144,7 @@ async def draft(client: Client, request: Request, warnings: Sequence[str]) -> Dr
         queue=queue,
         refusal=refusal,
         warnings=warnings,
-        remarks=remarks,
+        remarks=(*remarks, *assumed),
         last=last,
         changes=() if last is None else tuple(_changes(last, manifest)),
     )
@@ -270,13 +271,16 @@ async def runtime_of(
         reference = runtime_ref.of(read.at(copied, "spec") or {})
         name, kinds = reference.name, [kind for kind in kinds if kind.kind == reference.kind]
     missing = 0
+    refused: UserError | None = None
     for kind in kinds:
         try:
             return Runtime({**await client.get(kind.path(namespace, name)), "kind": kind.kind})
         except NotFoundError as error:
             missing += error.resource_missing
-        except ForbiddenError as error:
-            raise _not_allowed(f"get {kind.kind} {name}", namespace) from error
+        except ForbiddenError:  # there may be one of all namespaces
+            refused = refused or _not_allowed(f"get {kind.kind} {name}", namespace)
+    if refused is not None:
+        raise refused
     if missing == len(kinds):
         source = client.credentials.source
         raise UserError(clean(f"{source}: there is no TrainJob API: Trainyard is not installed"))
@@ -403,18 +407,24 @@ async def _queue(client: Client, manifest: Json, runtime: Json) -> Queue:
 
 async def _gpu(
     client: Client, namespace: str, settings: Settings, runtime: Runtime, copied: Json | None
-) -> str:
-    """The resource of a GPU, if settings want some and nothing else says which it is: that of the queue."""
+) -> tuple[str, tuple[str, ...]]:
+    """The resource of a GPU, if settings want some and nothing else says which it is: that of the queue.
+
+    And what to say of it, where the queue could not be seen.
+    """
     if not settings.gpus or names_gpu(runtime, copied):
-        return GPU
+        return GPU, ()
     of_copied = read.texts(copied, "metadata", "labels").get(names.QUEUE_LABEL)
     name = settings.queue or of_copied or names.DEFAULT_QUEUE
     try:
         local = await client.get(LOCAL_QUEUES.path(namespace, name))
         behind = read.text(local, "spec", "clusterQueue")
-        return gpu_of(await client.get(CLUSTER_QUEUES.path(None, behind))) if behind else GPU
-    except (NotFoundError, ForbiddenError):
-        return GPU
+        return gpu_of(await client.get(CLUSTER_QUEUES.path(None, behind))) if behind else GPU, ()
+    except NotFoundError:
+        return GPU, ()
+    except ForbiddenError:
+        why = f"you are not allowed to get LocalQueue {name} or its ClusterQueue"
+        return GPU, (f"which GPUs the queue has: {why}; {GPU} is assumed",)
 
 
 async def _verdict(client: Client, local: Json, manifest: Json, runtime: Json, priority: int) -> str:

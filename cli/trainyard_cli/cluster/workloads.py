@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
 from trainyard_api import names, quantity
 from trainyard_api.json_types import Json
+from trainyard_assist import read
+from trainyard_assist.jobs import RUNNING
 from trainyard_delivery.impact import Job, Ref, State
 from trainyard_kube.client import ApiError, Client, ForbiddenError, NotFoundError, Resource
 from trainyard_kube.resources import JOBSETS, LOCAL_QUEUES, NODES, PODS, TRAINJOBS, WORKLOADS
@@ -62,8 +64,18 @@ async def look(client: Client, *, pools: bool) -> Seen:
         jobset = jobsets.get(key)
         workload = admitted.get(trainjob.uid) or admitted.get("" if jobset is None else jobset.uid, {})
         place, by = places.get(key, frozenset()), schedulers.get(key, frozenset())
-        seen.jobs.append(_seen(trainjob, jobset, workload, queues, pools=place, schedulers=by))
+        job = _seen(trainjob, jobset, workload, queues, pools=place, schedulers=by)
+        seen.jobs.append(_by_its_state(job, trainjob) if JOBSETS.full_name in seen.unseen else job)
     return seen
+
+
+def _by_its_state(job: Job, trainjob: model.TrainJob) -> Job:
+    """The job by the state that the operator reports, because its JobSet could not be seen."""
+    state = read.text(trainjob.status, names.STATUS_FIELD, "state")
+    if state in RUNNING:
+        return replace(job, state=State.RUNNING, started=True)
+    waits = (display_state.State.QUEUED, display_state.State.SUSPENDED)
+    return replace(job, started=state in waits)
 
 
 def _seen(

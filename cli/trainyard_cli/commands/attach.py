@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Annotated, Final, TextIO
 
@@ -28,7 +28,7 @@ from trainyard_kube.credentials import Credentials
 
 from ..cluster import connection
 from ..cluster.attach import States, end
-from ..cluster.logs import MOST, OTHERS, Logs, ManyPodsError, Wanted
+from ..cluster.logs import MOST, OTHERS, HiddenLogsError, Logs, ManyPodsError, Wanted
 from ..options import Context, Grep, JobNamespace, Kubeconfig, OnlyRank, same_place
 from ..output import REFUSED
 from ..printer import Printer
@@ -111,7 +111,7 @@ def attach(
     say = Voice(err)
     states = States(say)
     printer = Printer(out, grep, marked=wanted.rank is None)
-    following = follow(credentials, within, job, wanted, states=states, printer=printer, say=say)
+    following = _follow_as_allowed(credentials, within, job, wanted, states=states, printer=printer, say=say)
     try:
         with errors_named(credentials):
             return asyncio.run(following)
@@ -143,6 +143,31 @@ def _left(namespace: str, job: str, row: jobs.Row | None, again: Sequence[str]) 
     stands = "is as it was" if row is None else f"is {row.state}{'' if row.is_over else ', and continues'}"
     words = shlex.join(["trainyard", "attach", job, *again])
     return f"TrainJob {namespace}/{job} {stands}. To come back: {words}"
+
+
+async def _follow_as_allowed(
+    credentials: Credentials,
+    namespace: str,
+    job: str,
+    wanted: Wanted,
+    *,
+    states: States,
+    printer: Printer,
+    say: Voice,
+) -> int:
+    """Like `follow`, but without the logs if the user may not read them: the TrainJob tells how it ends."""
+    try:
+        return await follow(credentials, namespace, job, wanted, states=states, printer=printer, say=say)
+    except HiddenLogsError as error:
+        say(f"{error}: only the states of the job follow")
+    async with connection.client(credentials, "attach") as client:
+        logs = Logs(client, namespace, job, wanted, changed=states.heard, unanswered=states.unanswered)
+        trainjob = await logs.trainjob()
+        row = jobs.row(trainjob)
+        if not row.is_over:
+            async with _saying(states, client, row):
+                await logs.ended()
+        return await _end(client, namespace, job, trainjob, states=states, say=say)
 
 
 async def follow(
@@ -180,18 +205,25 @@ async def follow(
             await show(logs.history(sources), printer)
             await print_rest(client, trainjob, wanted, sources, printer=printer, err=say.err)
         else:
-            telling = asyncio.create_task(states.tell(client, row))
-            try:
+            async with _saying(states, client, row):
                 sources = await logs.sources()
                 await show(logs.history(sources, goes_on=True), printer)
                 await show(logs.follow(sources), printer)
-            finally:
-                telling.cancel()
-                with suppress(asyncio.CancelledError):
-                    await telling
             for source in logs.unread:
                 say(f"Could not read all of rank {source.label}: {source.unread}")
         return await _end(client, namespace, job, trainjob, states=states, say=say)
+
+
+@asynccontextmanager
+async def _saying(states: States, client: Client, row: jobs.Row) -> AsyncGenerator[None]:
+    """Say the states of the TrainJob meanwhile."""
+    telling = asyncio.create_task(states.tell(client, row))
+    try:
+        yield
+    finally:
+        telling.cancel()
+        with suppress(asyncio.CancelledError):
+            await telling
 
 
 async def _end(

@@ -142,7 +142,7 @@ def _block(door: Door, now: datetime, width: int | None) -> Iterator[str]:
         yield from _wrapped(f"It admits no jobs: {door.closed}", width)
     if door.lines:
         yield from fitted([_cells(line) for line in door.lines], _IMPORTANCE, width)
-    yield f"Jobs with quota: {door.running}; waiting: {len(door.waiting)}"
+    yield f"Jobs with quota: {door.running}; waiting: {door.waits}"
     for waiting in door.waiting[:MOST]:
         yield from _wrapped(_words(waiting, now), width, indent="  ")
     if len(door.waiting) > MOST:

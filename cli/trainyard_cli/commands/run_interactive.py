@@ -23,7 +23,7 @@ from trainyard_kube.client import ApiError, Client
 from trainyard_kube.credentials import Credentials
 
 from .. import interrupts
-from ..cluster import connection, stops
+from ..cluster import connection, remote_command, stops
 from ..cluster.attach import States
 from ..cluster.logs import MOST as MOST_LOGS
 from ..cluster.logs import Wanted
@@ -87,9 +87,14 @@ Create = Callable[[Client], Coroutine[Any, Any, dict[str, Any]]]
 def run(
     credentials: Credentials, trainjob: Json, create: Create, shell: Shell, *, out: TextIO, err: TextIO
 ) -> int:
-    """Send the TrainJob, and open the shell in it; see `send` and `open_shell`."""
+    """Send the TrainJob, and open the shell in it, if the user may; see `send` and `open_shell`."""
+
+    async def create_if_allowed(client: Client) -> dict[str, Any]:
+        await remote_command.require_right(client, trainjob["metadata"]["namespace"])
+        return await create(client)
+
     try:
-        stored = send(credentials, trainjob, create, attach.Voice(err))
+        stored = send(credentials, trainjob, create_if_allowed, attach.Voice(err))
     except KeyboardInterrupt:
         return attach.LEFT
     return open_shell(credentials, stored, shell, out=out, err=err)

@@ -32,6 +32,8 @@ NEWEST: Final = "newest"
 OLDER: Final = "older"
 NONE_YET: Final = "none yet"
 """It has no JobSet, and so no content of its own."""
+UNKNOWN: Final = "unknown"
+"""Its JobSet names none, or could not be seen."""
 
 
 def run(
@@ -103,7 +105,7 @@ async def newest_of(client: Client, name: str) -> str:
 
 def _content(job: Job, newest: str) -> str:
     if not job.revision:
-        return NONE_YET
+        return UNKNOWN if job.started else NONE_YET
     return NEWEST if job.revision == newest else OLDER
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 from trainyard_api.reasons import Reason
-from trainyard_assist.explain import Finding, Ref, Subject
+from trainyard_assist.explain import Finding, Observation, Ref, Subject
 from trainyard_assist.queue_place import Holder, QueuePlace
 from trainyard_operator.core.decide.causes import MEND_CONTENT, MEND_QUOTA
 
@@ -51,6 +52,19 @@ RESUME = (
     "resume it, so that its queue can admit it: kubectl patch trainjob tj -n team "
     """--type=merge -p '{"spec":{"suspend":false}}'"""
 )
+HIDDEN = dict.fromkeys(
+    (Subject.RUNTIME, Subject.OPERATOR_LEASE, Subject.KUEUE, Subject.JOBSET, Subject.JOBS, Subject.PODS),
+    "you are not allowed to see it",
+)
+
+
+def hidden(state: str, **of_trainjob: Any) -> Observation:
+    """One of which only the TrainJob may be seen, in this state by the operator's word."""
+    made = trainjob(**of_trainjob)
+    made["status"]["trainyard"] = {"state": state, "queue": "research"}
+    return unbuilt(trainjob=made, runtime=None, leases=(), unseen=HIDDEN)
+
+
 HELD = Finding(Reason.HELD, SELF, "LocalQueue research does not admit it before it is resumed", RESUME)
 NO_OPERATOR = Finding(
     Reason.OPERATOR_DOWN,
@@ -210,7 +224,7 @@ CASES = (
     Case(
         "a reason of the operator that is not known is still told",
         unbuilt(trainjob=trainjob(condition("Blocked", "SomethingNew", "it is so"))),
-        Finding(Reason.BLOCKED, SELF, "it is so", "see the operator's log"),
+        Finding(Reason.BLOCKED, SELF, "it is so", "have the platform team read the operator's log"),
     ),
     Case(
         "a runtime that is missing is named before the operator has said so",
@@ -273,6 +287,26 @@ CASES = (
         ),
     ),
     Case(
+        "one of which only the TrainJob may be seen waits in the queue that the operator names",
+        hidden("Queued"),
+        Finding(
+            Reason.WORKLOAD_UNSEEN,
+            Ref("LocalQueue", "research", "team"),
+            "it is suspended until LocalQueue research admits it",
+            "have somebody with this right run: kubectl get workloads.kueue.x-k8s.io -n team",
+        ),
+    ),
+    Case(
+        "one of which only the TrainJob may be seen is suspended by its user, as the operator says",
+        hidden("Suspended", suspend=True, more=QUEUED),
+        Finding(
+            Reason.SUSPENDED,
+            SELF,
+            "spec.suspend is true, so LocalQueue research does not admit it before it is resumed",
+            RESUME,
+        ),
+    ),
+    Case(
         "one that was sent suspended to a queue waits for its user",
         queued(
             condition("QuotaReserved", "Pending", "not admissible", "False"),
@@ -302,7 +336,8 @@ CASES = (
             Reason.WORKLOAD_INACTIVE,
             WORKLOAD,
             "exceeded the retries",
-            "see why (kubectl describe workload trainjob-tj-1 -n team), then set its spec.active to true",
+            "see why (kubectl describe workload trainjob-tj-1 -n team), then have the platform team set its "
+            "spec.active to true",
         ),
     ),
     Case(

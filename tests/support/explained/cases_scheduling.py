@@ -136,8 +136,8 @@ CASES = (
             Reason.CLAIM_PENDING,
             Ref("PersistentVolumeClaim", "data", "team"),
             "Pod tj-node-0-0-x waits for it: storageclass fast not found",
-            "check that StorageClass fast exists and can provision such volumes: "
-            "kubectl describe pvc data -n team",
+            "see why (kubectl describe pvc data -n team), and have the platform team check that "
+            "StorageClass fast exists and can provision such volumes",
         ),
     ),
     Case(

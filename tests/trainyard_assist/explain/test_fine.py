@@ -435,6 +435,12 @@ def test_nothing_that_could_not_be_seen_is_taken_for_missing(unseen: Subject) ->
     assert (diagnosis.finding, diagnosis.answer) == (None, f"TrainJob team/tj {told}.")
 
 
+def test_the_workload_of_a_jobset_that_could_not_be_seen_is_not_said_to_be_none() -> None:
+    """It is looked for by the uid of the JobSet."""
+    observation = seen(trainjob=trainjob(more=QUEUED), jobset=None, unseen={Subject.JOBSET: "no"})
+    assert Stage("Workload", Mark.UNSEEN, "not seen") in explain(observation).walk
+
+
 class Counted(tuple[Any, ...]):
     """Objects that count how often somebody goes through all of them."""
 

@@ -97,8 +97,7 @@ def is_needed(observation: Observation) -> bool:
         or names.SENT_SUSPENDED in facts.gates(observation)
     ):
         return False
-    by_its_user = read.suspended(observation.trainjob) and bool(facts.queue_of_jobset(observation))
-    return not by_its_user or _is_to_stop(observation)
+    return not facts.suspended_by_user(observation) or _is_to_stop(observation)
 
 
 def gated(observation: Observation) -> Finding | None:
@@ -113,12 +112,7 @@ def gated(observation: Observation) -> Finding | None:
 def workload_missing(observation: Observation) -> Finding | None:
     """A queue is named, nothing runs, and there is no Workload."""
     queue = facts.queue(observation)
-    if (
-        not queue
-        or not facts.held_back(observation)
-        or observation.workloads
-        or Subject.WORKLOADS in observation.unseen
-    ):
+    if not queue or not facts.held_back(observation) or observation.workloads or is_unseen(observation):
         return None
     if facts.age(observation, observation.trainjob) < _PATIENCE:
         return None
@@ -131,13 +125,20 @@ def workload_missing(observation: Observation) -> Finding | None:
 def workload_unseen(observation: Observation) -> Finding | None:
     """It waits in a queue, and the user may not see its Workload."""
     queue = facts.queue(observation)
-    if not queue or not facts.held_back(observation) or Subject.WORKLOADS not in observation.unseen:
+    if not queue or not facts.held_back(observation) or not is_unseen(observation):
         return None
     message = f"it is suspended until LocalQueue {queue} admits it"
     about = Ref("LocalQueue", queue, facts.namespace(observation))
     return finding_of(
         observation, Reason.WORKLOAD_UNSEEN, about, message, namespace=facts.namespace(observation)
     )
+
+
+def is_unseen(observation: Observation) -> bool:
+    """Whether it may have a Workload that could not be seen: that of its JobSet is looked for by its uid."""
+    if observation.workloads:
+        return False
+    return not observation.unseen.keys().isdisjoint((Subject.WORKLOADS, Subject.JOBSET))
 
 
 def workload_inactive(observation: Observation) -> Finding | None:

@@ -142,7 +142,7 @@ def _nearest(observation: Observation) -> str:
 def suspended(observation: Observation) -> Finding | None:
     """Somebody has suspended it, and no queue resumes it."""
     queue = facts.queue(observation)
-    resumed_by_kueue = (queue or observation.workloads) and not facts.queue_of_jobset(observation)
+    resumed_by_kueue = (queue or observation.workloads) and not facts.suspended_by_user(observation)
     sent_suspended = queue and names.SENT_SUSPENDED in facts.gates(observation)
     if not read.suspended(observation.trainjob) or resumed_by_kueue or sent_suspended:
         return None
