@@ -619,11 +619,25 @@ def test_a_repair_follows_an_update_that_is_done_and_takes_what_git_says_from_it
 
     monkeypatch.setattr(drift, "run", repair)
     told = [*PREVIEW, end(preview=True)]
-    kept = ["ConfigMap/a/b"]
+    kept = ["ConfigMap/team-a/one"]
     assert answer(pulumi, *told, update=UPDATE, code=255, repair=True, keep=kept)[0] == 255
     assert repairs == []
     assert answer(pulumi, *told, update=UPDATE, repair=True, keep=kept)[0] == 1
-    assert repairs == [("prod", True, ["ConfigMap/a/b"], exported)]
+    assert repairs == [("prod", True, kept, exported)]
+
+
+def test_what_a_repair_is_to_keep_and_the_stack_will_not_have_is_refused_before_the_update(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drift, "run", pytest.fail)
+    removed = change("a", "delete", QUEUE, None, planning=True)
+    told = [*removed, *PREVIEW[2:], end(preview=True)]
+    for missing in ("ClusterQueue/team-a", "ConfigMap/one"):
+        kept = [f"ConfigMap/team-a/one {missing}"]
+        code, _, err = answer(pulumi, *told, update=UPDATE, repair=True, keep=kept)
+        way_out = "the stack has no such object; use Kind/name or Kind/namespace/name"
+        assert (code, err) == (2, f"{LOOKING}--keep {missing}: {way_out}\n")
+    assert "up " not in (pulumi / "pulumi.called").read_text()
 
 
 UNREADABLE = (

@@ -93,14 +93,21 @@ def run(
     What a preview comes to is also written to the file `outcome`, as JSON, however it ends.
 
     Raises:
-        UserError: The stack file is wrong, Pulumi cannot be run or cannot read its state, or `outcome` cannot
-            be written.
+        UserError: The stack file is wrong, Pulumi cannot be run or cannot read its state, the stack lacks an
+            object that `keep` names, or `outcome` cannot be written.
     """
     lasting = Lasting(out or sys.stdout), Lasting(err or sys.stderr)
     out, err = (stream.text for stream in lasting)
     _write(outcome, stack, outcomes.UNFINISHED)
     options = _Options(
-        stack, change, expect_no_changes, frozenset(" ".join(replace).split()), verbose, kubeconfig, context
+        stack,
+        change,
+        expect_no_changes,
+        frozenset(" ".join(replace).split()),
+        keep if repair else (),
+        verbose,
+        kubeconfig,
+        context,
     )
     try:
         code, result = _run(options, *lasting)
@@ -133,6 +140,8 @@ class _Options:
     expect_no_changes: bool
     allowed: Collection[str]
     """Names of what may be recreated, and of fields of the cluster that may have changed."""
+    keep: Sequence[str]
+    """Names of what the repair leaves as it is."""
     verbose: bool
     kubeconfig: str | None
     context: str | None
@@ -203,6 +212,7 @@ def _run(options: _Options, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
         elif code == 0:
             code = pulumi(preview, stack, teller, its)
         if code == 0:
+            drift.named(options.keep, words.refs_after(teller.steps))
             stuck = _stuck(teller.steps, known, options, err.text)
             recreated = replacements.not_allowed(_with_left(teller.steps, known), options.allowed)
             code, refusals = _conflicts(recreated, stuck, err.text, change=options.change)
