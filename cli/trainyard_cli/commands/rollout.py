@@ -396,8 +396,10 @@ def _stuck(steps: Sequence[Step], known: _Known, options: _Options, err: TextIO)
     candidates = words.may_exist(steps)
     manifests = [step.after for step in steps if step.op is Op.CREATE and step.ref in candidates]
     controllers = [ref for ref in words.controllers(steps) if ref.key not in options.allowed]
+    replaced = foreign.replaced(steps, known.state, options.stack)
+    refused = [sentence for ref, sentence in replaced.items() if ref.key not in options.allowed]
     if not manifests and not controllers:
-        return []
+        return [clean(sentence) for sentence in refused]
 
     async def refusals(client: Client) -> list[str]:
         return [
@@ -406,13 +408,12 @@ def _stuck(steps: Sequence[Step], known: _Known, options: _Options, err: TextIO)
         ]
 
     try:
-        refused = connection.ask(known.connect(), "preview", refusals)
+        refused += connection.ask(known.connect(), "preview", refusals)
     except (CredentialsError, ApiError) as error:
         if options.change and controllers:
-            refused = [foreign.unseen(controllers, str(error))]
+            refused.append(foreign.unseen(controllers, str(error)))
         else:
             print(clean(f"Could not see what the roll-out would overwrite: {error}"), file=err)
-            refused = []
     return [clean(sentence) for sentence in refused]
 
 
