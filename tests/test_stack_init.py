@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -21,7 +22,7 @@ config:
 PULUMI = """#!/bin/sh
 case "$1 $2" in
 "whoami --verbose") echo "Backend URL: $BACKEND"; exit ;;
-"stack export") [ -n "$EXISTS" ]; exit ;;
+"stack export") [ -n "$EXISTS" ] && printf '%s\\n' "$STATE"; exit ;;
 esac
 echo "$@" > "$CALLED"
 while [ $# -gt 0 ]; do [ "$1" != --cwd ] || folder=$2; shift; done
@@ -50,7 +51,7 @@ def clone(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 def make(clone: Path, *variables: str, salt: str = "", **fake: str) -> subprocess.CompletedProcess[str]:
     path = f"{clone / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    answers = {"SALT": salt, "BACKEND": "s3://states", "EXISTS": "", "CODE": "", **fake}
+    answers = {"SALT": salt, "BACKEND": "s3://states", "EXISTS": "", "STATE": "", "CODE": "", **fake}
     called = {"PATH": path, "CALLED": str(clone / "called"), "PULUMI_BACKEND_URL": ""}
     environment = {**os.environ, **called, **answers}
     command = ["make", "--no-print-directory", "stack", *variables]
@@ -138,6 +139,31 @@ def test_a_stack_that_the_backend_has_is_not_created_again(clone: Path, lines: s
         "error: of Pulumi",
         "The stack exists, so go on with make preview STACK=prod",
     ]
+
+
+KMS = {"url": "awskms://a?region=b&context_c=d", "encryptedkey": "Zg=="}
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "lines"),
+    [
+        ("passphrase", {"salt": "v1:a=:v1:b"}, ["encryptionsalt: v1:a=:v1:b"]),
+        ("cloud", KMS, [f"secretsprovider: {KMS['url']}", "encryptedkey: Zg=="]),
+        ("service", {"url": "https://api.pulumi.com", "owner": "acme"}, []),
+    ],
+)
+def test_the_keys_of_a_stack_that_the_backend_has_are_named_to_a_file_that_lacks_them(
+    clone: Path, kind: str, state: dict[str, str], lines: list[str]
+) -> None:
+    resource = {"urn": "a", "outputs": {"salt": "of another"}}
+    deployment = {"secrets_providers": {"type": kind, "state": state}, "resources": [resource]}
+    exported = json.dumps({"version": 3, "deployment": deployment}, indent=4).replace("&", r"\u0026")
+    answer = make(clone, "STACK=prod", CODE="255", EXISTS="1", STATE=exported)
+    assert (clone / "stacks" / "Pulumi.prod.yaml").read_text() == FILE
+    way_out = "stacks/Pulumi.prod.yaml: lacks the keys of the stack, without which Pulumi would make others. "
+    named = [f"{way_out}Add these lines:", *lines] if lines else []
+    expected = ["error: of Pulumi", *named, "The stack exists, so go on with make preview STACK=prod"]
+    assert answer.stderr.splitlines()[: len(expected)] == expected
 
 
 def test_a_stack_that_cannot_be_created_is_not_called_one_that_exists(clone: Path) -> None:

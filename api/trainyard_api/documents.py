@@ -81,14 +81,14 @@ _WORDS: Final = tuple(
 )
 """The beginnings of PyYAML's messages, with our messages instead."""
 
+_NOTHING: Final = re.compile(r"~|null|Null|NULL|")
+_TRUTH: Final = re.compile(
+    r"y|Y|yes|Yes|YES|true|True|TRUE|on|On|ON|n|N|no|No|NO|false|False|FALSE|off|Off|OFF"
+)
 _RESOLVERS: Final = (
     ("tag:yaml.org,2002:merge", re.compile("<<"), ["<"]),
-    ("tag:yaml.org,2002:null", re.compile(r"~|null|Null|NULL|"), ["~", "n", "N", ""]),
-    (
-        "tag:yaml.org,2002:bool",
-        re.compile(r"y|Y|yes|Yes|YES|true|True|TRUE|on|On|ON|n|N|no|No|NO|false|False|FALSE|off|Off|OFF"),
-        list("yYtToOnNfF"),
-    ),
+    ("tag:yaml.org,2002:null", _NOTHING, ["~", "n", "N", ""]),
+    ("tag:yaml.org,2002:bool", _TRUTH, list("yYtToOnNfF")),
     (
         "tag:yaml.org,2002:int",
         re.compile(r"[-+]?(?:0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)"),
@@ -418,13 +418,21 @@ class _Loader(yaml.SafeLoader):
         return self.construct_scalar(node)
 
     def construct_truth(self, node: yaml.ScalarNode) -> bool:
-        return self.construct_scalar(node).lower() in ("y", "yes", "true", "on")
+        text = self.construct_scalar(node)
+        if _TRUTH.fullmatch(text) is None:
+            raise yaml.constructor.ConstructorError(None, None, "neither true nor false", node.start_mark)
+        return text.lower() in ("y", "yes", "true", "on")
+
+    def construct_nothing(self, node: yaml.ScalarNode) -> None:
+        if _NOTHING.fullmatch(self.construct_scalar(node)) is None:
+            raise yaml.constructor.ConstructorError(None, None, "not null", node.start_mark)
 
 
 _Loader.add_constructor("tag:yaml.org,2002:map", _Loader.construct_object_of_texts)
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_whole_number)
 _Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_number)
 _Loader.add_constructor("tag:yaml.org,2002:bool", _Loader.construct_truth)
+_Loader.add_constructor("tag:yaml.org,2002:null", _Loader.construct_nothing)
 _Loader.add_constructor(_MERGE, _Loader.construct_text)
 for _kind in ("binary", "omap", "pairs", "set", "timestamp"):  # JSON has none of them
     del _Loader.yaml_constructors[f"tag:yaml.org,2002:{_kind}"]

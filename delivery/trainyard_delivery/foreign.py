@@ -8,14 +8,16 @@ else's Kueue, or the whole platform of another stack, and a removal of the stack
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from trainyard_api import names
 from trainyard_api.json_types import Json
 from trainyard_platform.parts.tenants import owners
 
+from . import pulumi_state
 from .drift.verdicts import Ref
+from .rollout.events import Step
 
 _PROVIDERS: Final = "pulumi-kubernetes"
 """How the field managers of Pulumi's provider begin."""
@@ -40,16 +42,41 @@ def owner(live: Json) -> str:
 def of_another_stack(live: Mapping[Ref, Json], stack: str) -> Iterator[str]:
     """A sentence for each object that says that the cluster's platform is of another stack than this one."""
     for ref, metadata in live.items():
-        annotations = metadata["metadata"].get("annotations") or {}
-        other = annotations.get(names.STACK_ANNOTATION, stack)
+        other = pulumi_state.stack_of(metadata) or stack
         if other != stack:
-            yield (
-                f"refused: this cluster has the platform of the stack {other}, and the roll-out would "
-                f"replace it with the platform of {stack}. If this is the wrong cluster, select the right "
-                "one in the kubeconfig: kubectl config use-context NAME. Otherwise, first remove the "
-                f"platform: trainyard destroy --stack {other}. If Pulumi's state of {other} is lost, run "
-                f'`up` with --replace "{ref.key}"'
-            )
+            yield _replaced(ref, other, stack)
+
+
+def replaced(steps: Iterable[Step], state: Json, stack: str) -> Mapping[Ref, str]:
+    """The same by objects that the stack has already, so that another one was rolled out over it since.
+
+    Or the state is of another cluster. A stack that has been renamed finds its old name, which is also that
+    of its state.
+
+    Args:
+        steps: Those of a preview that has read the cluster.
+        state: What the last roll-out of the stack has left.
+        stack: Its name.
+    """
+    last = {
+        resource["urn"]: pulumi_state.stack_of(pulumi_state.inputs(resource))
+        for resource in pulumi_state.objects(state)
+    }
+    return {
+        step.ref: _replaced(step.ref, step.platform_of, stack)
+        for step in steps
+        if step.ref is not None and step.platform_of not in ("", stack, last.get(step.urn, ""))
+    }
+
+
+def _replaced(ref: Ref, other: str, stack: str) -> str:
+    return (
+        f"refused: this cluster has the platform of the stack {other}, and the roll-out would "
+        f"replace it with the platform of {stack}. If this is the wrong cluster, select the right "
+        "one in the kubeconfig: kubectl config use-context NAME. Otherwise, first remove the "
+        f"platform: trainyard destroy --stack {other}. If Pulumi's state of {other} is lost, run "
+        f'`up` with --replace "{ref.key}"'
+    )
 
 
 def refusals(owned_by: Mapping[Ref, str]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from trainyard_api import names
 from trainyard_api.json_types import Json, JsonValue
 from trainyard_platform.stack.settings import CLUSTER, IDENTITY
 
@@ -47,6 +48,12 @@ def inputs(resource: Json) -> dict[str, JsonValue]:
     """The inputs of a resource, for an object its manifest, without those that Pulumi adds for itself."""
     given = resource.get("inputs") or {}
     return {key: value for key, value in given.items() if not key.startswith(_PULUMIS_OWN)}
+
+
+def stack_of(manifest: Json) -> str:
+    """The stack whose platform an object is part of; empty if it does not say so, as most do not."""
+    metadata = manifest.get("metadata") or {}
+    return str((metadata.get("annotations") or {}).get(names.STACK_ANNOTATION, ""))
 
 
 def components(state: Json) -> frozenset[str]:

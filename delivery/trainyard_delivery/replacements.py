@@ -43,6 +43,7 @@ _OF_NODE_GROUPS: Final = {
 _LOST: Final = ": the pods on them are lost"
 _DONE_BY: Final = {"up": "changed", "destroy": "destroyed", "drift": "repaired"}
 """By command, what it does to a cluster."""
+_NEW_PREVIEW: Final = "Then run the same command again, which makes a new preview"
 ALL: Final = "all"
 MOST_NAMED: Final = 5
 
@@ -99,17 +100,19 @@ class Move:
         )
 
 
-def another_cluster(expected: Identity, here: Identity, source: str, command: str) -> list[str]:
+def another_cluster(
+    expected: Identity, here: Identity, source: str, command: str, *, previewed: bool = False
+) -> list[str]:
     """The sentence with which a command refuses to change another cluster than the expected one.
 
-    That is the cluster of the last roll-out or, for `up`, that of the preview.
+    That is the cluster of the last roll-out or, for `up` and if it is only `previewed`, that of the preview.
     `source` says which kubeconfig and context lead to the cluster that is here.
     """
     if expected.uid == here.uid:
         return []
-    if command == "up":
+    if command == "up" or previewed:
         was, cluster = "refused: the preview was of", "the cluster of the preview"
-        then = "Then run the same command again, which makes a new preview"
+        then = _NEW_PREVIEW
     else:
         was, cluster = "the last roll-out went to", "the cluster of the last roll-out"
         then = (
@@ -120,6 +123,17 @@ def another_cluster(expected: Identity, here: Identity, source: str, command: st
         f"{was} {expected.server}, but the cluster that would be {_DONE_BY[command]} is {here.server} "
         f"({source}), and that is another one: its namespace kube-system has another uid. Select {cluster} "
         f"again in the kubeconfig: kubectl config use-context NAME. {then}"
+    ]
+
+
+def another_address(expected: str, here: str, source: str, command: str) -> list[str]:
+    """The same for a cluster of which only the address of the preview is known."""
+    if expected == here:
+        return []
+    return [
+        f"refused: the preview was of {expected}, but the cluster that would be {_DONE_BY[command]} is "
+        f"{here} ({source}), and nobody could see whether it is the same one. Select the cluster of the "
+        f"preview again in the kubeconfig: kubectl config use-context NAME. {_NEW_PREVIEW}"
     ]
 
 

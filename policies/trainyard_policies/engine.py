@@ -178,8 +178,16 @@ def check_all(
 def _together(
     rule: StackRule, manifests: Sequence[Manifest], parameters: Parameters
 ) -> Iterator[tuple[Manifest, Finding]]:
+    given = set(map(id, manifests))
+
+    def checked() -> Iterator[tuple[Manifest, Finding]]:
+        for about, finding in rule.check(manifests, parameters):
+            if id(about) not in given:  # two may be equal
+                raise ValueError("a finding comes with one of the manifests that it gets, not with a copy")
+            yield about, finding
+
     try:
-        yield from _results(rule, partial(rule.check, manifests, parameters))
+        yield from _results(rule, checked)
     except InvalidFieldError as error:
         raise RuleError(
             rule,

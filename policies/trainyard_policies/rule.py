@@ -144,7 +144,7 @@ class Rule(About):
 
 @dataclass(frozen=True, kw_only=True)
 class StackRule(About):
-    """A rule about all manifests together; a finding comes with the manifest that it is about."""
+    """A rule about all manifests together; a finding comes with the manifest that it is about, not a copy."""
 
     check: Callable[[Sequence[Manifest], Parameters], Iterable[tuple[Manifest, Finding]]] = field(repr=False)
 

@@ -1,6 +1,7 @@
 """`trainyard adopt`: the commands that it names."""
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -40,6 +41,7 @@ def test_the_next_commands_act_on_the_same_cluster_and_namespaces(
     _, out, _ = typed(FakeApi(), monkeypatch, command.run, back=back, **options)
     to_do_it = f"{itself} --back --yes" if back else f"{itself} --yes"
     assert out.splitlines()[-1] == f"Nothing has been changed. To do it: {to_do_it}"
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+ \(kubeconfig\)", out.splitlines()[0])
     _, out, _ = typed(FakeApi(), monkeypatch, command.run, back=back, output=Output.JSON, **options)
     assert json.loads(out)["next"] == [itself]
 

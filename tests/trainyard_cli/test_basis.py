@@ -6,6 +6,7 @@ import pytest
 
 from trainyard_cli.files import basis
 from trainyard_cli.files.basis import Basis
+from trainyard_platform.errors import PlatformError
 
 
 @pytest.fixture
@@ -100,6 +101,23 @@ def test_what_no_stack_depends_on_is_no_change(site: Path) -> None:
         (site / name).parent.mkdir(parents=True)
         (site / name).write_text("x")
     assert list(basis.refusals(before, read(), "prod")) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "1: must have the key name, with the name of the project"),
+        (b"- name: site\n", "1: must have the key name, with the name of the project"),
+        (b"name: 1\n", "1: must have the key name, with the name of the project"),
+        (b"name: site\nmain: [\n", "3:1: the text ends where a value should be"),
+        (b"name: \xff\n", "1: not UTF-8"),
+    ],
+)
+def test_a_wrong_project_file_is_refused_with_its_place(site: Path, content: bytes, sentence: str) -> None:
+    (site / "Pulumi.yaml").write_bytes(content)
+    with pytest.raises(PlatformError) as refused:
+        basis.files("prod")
+    assert str(refused.value) == f"Pulumi.yaml:{sentence}"
 
 
 def test_of_many_files_the_first_are_named() -> None:

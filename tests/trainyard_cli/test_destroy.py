@@ -81,6 +81,7 @@ def pulumi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     credentials = Credentials("https://10.0.0.1", None, source="kubeconfig /k, context 'prod'")
     monkeypatch.setattr(connection, "load", lambda *_: credentials)
+    monkeypatch.setattr(moves, "identity", lambda *_: Identity("uid-a", "https://10.0.0.1"))
 
     async def look(_: Any, *, pools: bool) -> Seen:
         assert pools
@@ -347,6 +348,44 @@ def test_a_cluster_that_has_become_another_one_since_the_question_is_not_destroy
     code, _, err = answer(pulumi, says=True)
     assert (code, err.startswith(f"{READING}{QUESTION}{why}")) == (2, True)
     assert called(pulumi) == [PREVIEW]
+
+
+PREVIEWED = (
+    "refused: the preview was of https://10.0.0.1, but the cluster that would be destroyed is "
+    "https://10.0.0.3 (kubeconfig /k, context 'prod'), and "
+)
+
+
+def test_a_state_without_a_uid_is_of_the_cluster_that_the_question_was_about(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = iter([Identity("uid-a", "https://10.0.0.1"), Identity("uid-b", "https://10.0.0.3")])
+    monkeypatch.setattr(moves, "identity", lambda *_: next(seen))
+    code, _, err = answer(pulumi, says=True)
+    assert (code, err) == (
+        2,
+        f"{READING}{QUESTION}{PREVIEWED}that is another one: its namespace kube-system has another uid. "
+        "Select the cluster of the preview again in the kubeconfig: kubectl config use-context NAME. Then "
+        "run the same command again, which makes a new preview\n",
+    )
+    assert called(pulumi) == [PREVIEW]
+
+
+def test_where_no_uid_can_be_seen_the_address_has_to_stay(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*_: Any) -> Any:
+        raise AWAY
+
+    monkeypatch.setattr(moves, "identity", forbidden)
+    assert answer(pulumi, says=True) == (0, BEFORE + AFTER, READING + QUESTION + DESTROYING)
+    servers = iter(["https://10.0.0.1", "https://10.0.0.3"])
+    source = "kubeconfig /k, context 'prod'"
+    monkeypatch.setattr(connection, "load", lambda *_: Credentials(next(servers), None, source=source))
+    code, _, err = answer(pulumi, says=True)
+    assert code == 2
+    assert err.startswith(f"{READING}{QUESTION}{PREVIEWED}nobody could see whether it is the same one. ")
+    assert called(pulumi) == [PREVIEW, DESTROY, PREVIEW]
 
 
 def test_what_somebody_has_rolled_out_since_the_preview_is_not_deleted(pulumi: Path) -> None:

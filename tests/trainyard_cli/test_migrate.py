@@ -107,6 +107,16 @@ def test_nothing_is_overwritten(call):
     assert Path("one.yaml").read_text() == before
 
 
+def test_a_file_that_is_not_whole_has_no_name_of_its_own(call, monkeypatch):
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        call("-", stdin=JOB % ("a", "Running"), output_dir=Path("out"))
+    assert not Path("out/stdin.yaml").exists()
+
+
 def test_files_of_one_name_are_not_written_over_each_other(call):
     for folder in ("x", "y"):
         Path(folder).mkdir()

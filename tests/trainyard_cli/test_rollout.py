@@ -345,6 +345,33 @@ def test_the_controller_of_somebody_else_is_refused_unless_it_is_named(
     assert asked == [["prod", "Namespace/kueue-system"]]
 
 
+def operator(stack: str) -> dict[str, Any]:
+    """The operator of a stack's platform."""
+    metadata = {"name": "trainyard-operator", "namespace": "trainyard-system"}
+    of_stack = {"annotations": {"trainyard.dev/stack": stack}}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {**metadata, **of_stack}}
+
+
+@pytest.mark.parametrize("update", [None, UPDATE])
+@pytest.mark.parametrize(("last", "code"), [("prod", 1), ("lab", 0)], ids=["two stacks", "one, renamed"])
+def test_a_platform_over_which_another_stack_was_rolled_out_is_refused_unless_it_is_named(
+    pulumi: Path, last: str, code: int, update: Any
+) -> None:
+    rolled_out = {"urn": "c", "type": "kubernetes:x:Y", "custom": True, "inputs": operator(last)}
+    (pulumi / "pulumi.stack").write_text(json.dumps({"deployment": {"resources": [rolled_out]}}))
+    told = change("c", "update", operator("lab"), operator("prod"), planning=True)
+    told[0]["resourcePreEvent"]["metadata"]["old"]["outputs"] = operator("lab")
+    events = [*PREVIEW, *told, end(preview=True)]
+    result, _, err = answer(pulumi, *events, update=update)
+    refused = (
+        "refused: this cluster has the platform of the stack lab, and the roll-out would replace it with the "
+        "platform of prod. "
+    )
+    assert (result, refused in err) == (code, code == 1)
+    replace = ["Deployment/trainyard-system/trainyard-operator"]
+    assert answer(pulumi, *events, update=update, replace=replace)[0] == 0
+
+
 def test_whose_controllers_it_would_overwrite_is_seen_before_an_update_or_the_update_is_refused(
     pulumi: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -619,11 +646,25 @@ def test_a_repair_follows_an_update_that_is_done_and_takes_what_git_says_from_it
 
     monkeypatch.setattr(drift, "run", repair)
     told = [*PREVIEW, end(preview=True)]
-    kept = ["ConfigMap/a/b"]
+    kept = ["ConfigMap/team-a/one"]
     assert answer(pulumi, *told, update=UPDATE, code=255, repair=True, keep=kept)[0] == 255
     assert repairs == []
     assert answer(pulumi, *told, update=UPDATE, repair=True, keep=kept)[0] == 1
-    assert repairs == [("prod", True, ["ConfigMap/a/b"], exported)]
+    assert repairs == [("prod", True, kept, exported)]
+
+
+def test_what_a_repair_is_to_keep_and_the_stack_will_not_have_is_refused_before_the_update(
+    pulumi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drift, "run", pytest.fail)
+    removed = change("a", "delete", QUEUE, None, planning=True)
+    told = [*removed, *PREVIEW[2:], end(preview=True)]
+    for missing in ("ClusterQueue/team-a", "ConfigMap/one"):
+        kept = [f"ConfigMap/team-a/one {missing}"]
+        code, _, err = answer(pulumi, *told, update=UPDATE, repair=True, keep=kept)
+        way_out = "the stack has no such object; use Kind/name or Kind/namespace/name"
+        assert (code, err) == (2, f"{LOOKING}--keep {missing}: {way_out}\n")
+    assert "up " not in (pulumi / "pulumi.called").read_text()
 
 
 UNREADABLE = (

@@ -318,6 +318,14 @@ def test_of_an_image_with_a_digest_a_cache_uses_only_this_one_whatever_its_tag()
     assert expression == f"{images(HEAD, pins)} && {images(WORKER, pins)}"
 
 
+def test_of_an_image_with_a_tag_a_cache_uses_only_this_one_and_no_digest_of_its_repository() -> None:
+    sources = ["ghcr.io/kubeflow", "localhost:5000/data-cache:1.0.0", "quay.io"]
+    policy, *_ = manifests.policies(Parameters(), sources)
+    tags = ' || image in ["localhost:5000/data-cache:1.0.0"]'
+    expression = policy["spec"]["validations"][-1]["expression"]
+    assert expression == f"{images(HEAD, tags)} && {images(WORKER, tags)}"
+
+
 @pytest.mark.usefixtures("pins")
 @pytest.mark.parametrize(
     ("settings", "registries"),

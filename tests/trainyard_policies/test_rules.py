@@ -81,6 +81,16 @@ def test_a_rule_that_ends_with_an_exception_is_named(page: str, place: str, way_
         engine.check_all([manifest("runtime")], TODAY, only=[of_stack])
 
 
+def test_a_rule_that_reports_a_copy_of_a_manifest_is_named():
+    finding = Finding(FieldPath("spec"), "must not be here")
+    copying = replace(strict_rule(), check=lambda every, _: [(replace(about), finding) for about in every])
+    why = "ends with ValueError: a finding comes with one of the manifests that it gets, not with a copy"
+    with pytest.raises(engine.RuleError, match=f"^the rule chart-hooks {why}; report this as a bug "):
+        engine.check_all([manifest("runtime")], TODAY, only=[copying])
+    with pytest.raises(engine.RuleError, match=f"^policies/site/own.py:1: the rule chart-hooks {why}; "):
+        engine.check_all([manifest("runtime")], TODAY, only=[replace(copying, page="policies/site/own.py")])
+
+
 def test_of_an_exception_only_the_beginning_is_repeated_in_one_line():
     rule = ending_with(ValueError(f"2 errors:\n  spec: {'x' * 1000}"), "image-tag")
     with pytest.raises(engine.RuleError, match=r"ValueError: 2 errors: spec: x{100,200}\.{3}; report"):

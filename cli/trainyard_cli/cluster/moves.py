@@ -40,6 +40,8 @@ class Place(NamedTuple):
     """The cluster; if it cannot be seen, that of the last roll-out, unless the stack moves."""
     unseen: str = ""
     """Why it cannot be seen."""
+    shown: str = ""
+    """The address that the command has shown, if no roll-out has left the cluster's uid."""
 
     @property
     def variables(self) -> Mapping[str, str]:
@@ -93,6 +95,14 @@ def expected(rolled_out: Identity | None, credentials: Credentials, command: str
     return Place(None, here)
 
 
+def shown(credentials: Credentials, command: str) -> Place:
+    """The place that a command shows before it changes it, for a state that has no uid of a cluster."""
+    try:
+        return Place(None, identity(credentials, command), shown=credentials.server)
+    except (ApiError, CredentialsError) as error:
+        return Place(None, None, str(error), shown=credentials.server)
+
+
 def leads_to(rolled_out: Identity | None, credentials: Credentials, command: str) -> bool:
     """Whether that is the cluster of the last roll-out; False if nobody can see it."""
     try:
@@ -108,7 +118,7 @@ def refusals(place: Place, connect: connection.Connect, command: str) -> list[st
     has to read the stack file and the kubeconfig again.
     """
     if place.identity is None:
-        return []
+        return _readdressed(place, connect, command)
     try:
         credentials = connect()
         here = identity(credentials, command)
@@ -117,7 +127,20 @@ def refusals(place: Place, connect: connection.Connect, command: str) -> list[st
             return []
         still = f"whether it is still {place.identity.server}"
         return [f"refused: could not see {still}: {error}. Run the same command again"]
-    return replacements.another_cluster(place.identity, here, credentials.source, command)
+    return replacements.another_cluster(
+        place.identity, here, credentials.source, command, previewed=bool(place.shown)
+    )
+
+
+def _readdressed(place: Place, connect: connection.Connect, command: str) -> list[str]:
+    """Why it would do so, if only the address can be compared."""
+    if not place.shown:
+        return []
+    try:
+        credentials = connect()
+    except CredentialsError:
+        return []  # which Pulumi reports
+    return replacements.another_address(place.shown, credentials.server, credentials.source, command)
 
 
 def _move(

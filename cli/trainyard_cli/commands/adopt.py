@@ -43,7 +43,7 @@ def run(
     out: TextIO | None = None,
     err: TextIO | None = None,
 ) -> int:
-    """Print the state and the steps, and carry them out with `yes`; returns the exit code.
+    """Print the cluster, its state and the steps, and carry these out with `yes`; returns the exit code.
 
     0: it can be done, or is done; 1: something must be fixed first.
 
@@ -81,7 +81,10 @@ def run(
         return plan
 
     try:
-        plan = connection.ask(connection.load(kubeconfig, context), "adopt", carried_out)
+        credentials = connection.load(kubeconfig, context)
+        if output is Output.TEXT:
+            print(clean(f"{credentials.server} ({credentials.source})"), file=out, flush=True)
+        plan = connection.ask(credentials, "adopt", carried_out)
     except (CredentialsError, ApiError, TimeoutError) as error:
         why = "a Deployment takes too long; see its pods" if isinstance(error, TimeoutError) else str(error)
         again = "; the steps so far are done, and the same command continues from there" if yes else ""

@@ -68,7 +68,12 @@ def run(
     state = rendering.rolled_out(stack)
     if wrong := _contradictions(state, settings.cluster, credentials):
         raise UserError("\n".join(map(clean, wrong)))
-    its_place = moves.expected(pulumi_state.identity(state), credentials, "destroy", err)
+    rolled_out = pulumi_state.identity(state)
+    its_place = (
+        moves.shown(credentials, "destroy")
+        if rolled_out is None
+        else moves.expected(rolled_out, credentials, "destroy", err)
+    )
     print(clean(f"{stack}: {credentials.server} ({credentials.source})"), file=out, flush=True)
     try:
         seen = _look(credentials)

@@ -101,7 +101,7 @@ def run(
         rolled_out = exported if state is not None else rendering.rolled_out(stack)
         moves.expected(pulumi_state.identity(rolled_out), credentials, "drift", err)
     manifests = expected.objects(exported)
-    staying = _named(keep, manifests)
+    staying = named(keep, map(Ref.of, manifests))
     print(f"Comparing {len(manifests)} objects with the cluster ...", file=err)
     verdicts, beside = query(
         credentials,
@@ -283,14 +283,22 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _named(keep: Sequence[str], manifests: Sequence[Json]) -> frozenset[str]:
-    """The keys of the objects to keep; each argument may name several."""
-    named = frozenset(key for argument in keep for key in argument.split())
-    if unknown := sorted(named - {Ref.of(manifest).key for manifest in manifests}):
+def named(keep: Sequence[str], refs: Iterable[Ref]) -> frozenset[str]:
+    """The keys of the objects to keep; each argument may name several.
+
+    Args:
+        keep: The arguments.
+        refs: All objects of the stack.
+
+    Raises:
+        PlatformError: The stack has no such object.
+    """
+    keys = frozenset(key for argument in keep for key in argument.split())
+    if unknown := sorted(keys - {ref.key for ref in refs}):
         raise PlatformError(
             f"--keep {unknown[0]}: the stack has no such object; use Kind/name or Kind/namespace/name"
         )
-    return named
+    return keys
 
 
 async def _judged(

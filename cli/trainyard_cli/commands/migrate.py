@@ -21,7 +21,7 @@ from trainyard_assist.migrate import convert
 from trainyard_assist.migrate.convert import Outcome
 from trainyard_assist.offline import DEFAULT_NAMESPACE
 
-from ..files import manifests
+from ..files import manifests, whole
 from ..options import DefaultNamespace
 from ..output import FINE, REFUSED, write_json
 
@@ -131,12 +131,13 @@ def _write(outcomes: Sequence[Outcome], files: Sequence[Path], folder: Path) -> 
         if target.exists():
             raise UserError(f"{target}: exists, and is not overwritten")
         targets[target] = source
+    place = folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for target, source in targets.items():
-            target.write_text(_text(one for one in outcomes if one.source == source), encoding="utf-8")
+        for place, source in targets.items():
+            whole.write(place, _text(one for one in outcomes if one.source == source))
     except OSError as error:
-        raise UserError(f"{error.filename}: {error.strerror}") from error
+        raise UserError(f"{place}: {error.strerror}") from error
 
 
 def _runtimes(outcomes: Iterable[Outcome]) -> Iterator[str]:

@@ -93,14 +93,21 @@ def run(
     What a preview comes to is also written to the file `outcome`, as JSON, however it ends.
 
     Raises:
-        UserError: The stack file is wrong, Pulumi cannot be run or cannot read its state, or `outcome` cannot
-            be written.
+        UserError: The stack file is wrong, Pulumi cannot be run or cannot read its state, the stack lacks an
+            object that `keep` names, or `outcome` cannot be written.
     """
     lasting = Lasting(out or sys.stdout), Lasting(err or sys.stderr)
     out, err = (stream.text for stream in lasting)
     _write(outcome, stack, outcomes.UNFINISHED)
     options = _Options(
-        stack, change, expect_no_changes, frozenset(" ".join(replace).split()), verbose, kubeconfig, context
+        stack,
+        change,
+        expect_no_changes,
+        frozenset(" ".join(replace).split()),
+        keep if repair else (),
+        verbose,
+        kubeconfig,
+        context,
     )
     try:
         code, result = _run(options, *lasting)
@@ -133,6 +140,8 @@ class _Options:
     expect_no_changes: bool
     allowed: Collection[str]
     """Names of what may be recreated, and of fields of the cluster that may have changed."""
+    keep: Sequence[str]
+    """Names of what the repair leaves as it is."""
     verbose: bool
     kubeconfig: str | None
     context: str | None
@@ -203,6 +212,7 @@ def _run(options: _Options, out: Lasting, err: Lasting) -> tuple[int, Outcome]:
         elif code == 0:
             code = pulumi(preview, stack, teller, its)
         if code == 0:
+            drift.named(options.keep, words.refs_after(teller.steps))
             stuck = _stuck(teller.steps, known, options, err.text)
             recreated = replacements.not_allowed(_with_left(teller.steps, known), options.allowed)
             code, refusals = _conflicts(recreated, stuck, err.text, change=options.change)
@@ -386,8 +396,10 @@ def _stuck(steps: Sequence[Step], known: _Known, options: _Options, err: TextIO)
     candidates = words.may_exist(steps)
     manifests = [step.after for step in steps if step.op is Op.CREATE and step.ref in candidates]
     controllers = [ref for ref in words.controllers(steps) if ref.key not in options.allowed]
+    replaced = foreign.replaced(steps, known.state, options.stack)
+    refused = [sentence for ref, sentence in replaced.items() if ref.key not in options.allowed]
     if not manifests and not controllers:
-        return []
+        return [clean(sentence) for sentence in refused]
 
     async def refusals(client: Client) -> list[str]:
         return [
@@ -396,13 +408,12 @@ def _stuck(steps: Sequence[Step], known: _Known, options: _Options, err: TextIO)
         ]
 
     try:
-        refused = connection.ask(known.connect(), "preview", refusals)
+        refused += connection.ask(known.connect(), "preview", refusals)
     except (CredentialsError, ApiError) as error:
         if options.change and controllers:
-            refused = [foreign.unseen(controllers, str(error))]
+            refused.append(foreign.unseen(controllers, str(error)))
         else:
             print(clean(f"Could not see what the roll-out would overwrite: {error}"), file=err)
-            refused = []
     return [clean(sentence) for sentence in refused]
 
 

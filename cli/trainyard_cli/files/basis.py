@@ -35,7 +35,11 @@ class Basis(NamedTuple):
 
 
 def files(stack: str) -> Mapping[Path, str]:
-    """The files that a roll-out of the stack goes by now; raises `PlaceError` outside of a site."""
+    """The files that a roll-out of the stack goes by now.
+
+    Raises:
+        UserError: Outside of a site, or if its `Pulumi.yaml` is wrong.
+    """
     site = places.site()
     file = stackfile.file_of(stack)
     depended_on = {_program(site.root), *(site.root / name for name in stack_names.EVERY_STACK_DEPENDS_ON)}
@@ -70,8 +74,7 @@ def of_state(state: Json) -> Basis:
 
 def _program(root: Path) -> Path:
     """The folder of the program that Pulumi runs."""
-    project = yaml.safe_load((root / places.PROJECT_FILE).read_text(encoding="utf-8"))
-    return root / str(project.get("main") or "platform")
+    return root / str(stackfile.project(root).get("main") or "platform")
 
 
 def _sources(place: Path) -> Iterator[Path]:

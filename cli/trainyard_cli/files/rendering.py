@@ -17,7 +17,7 @@ import yaml
 from trainyard_api import places, stack_yaml
 from trainyard_platform.errors import PlatformError
 
-from .stackfile import OURS, RENDER_TO
+from . import stackfile
 
 _LAST_LINES: Final = 30
 _UNREADABLE: Final = (
@@ -40,17 +40,17 @@ def state(stack: str, file: Path, folder: Path) -> Mapping[str, Any]:
         folder: An empty folder for Pulumi's state and what the provider writes.
 
     Raises:
-        PlatformError: Pulumi cannot be run, or fails; with its output.
+        PlatformError: `Pulumi.yaml` is wrong, or Pulumi cannot be run, or fails; with its output.
     """
     settings = stack_yaml.load(file.read_text(encoding="utf-8"))
-    ours = {key: value for key, value in settings["config"].items() if key.startswith(OURS)}
-    config = {**ours, RENDER_TO: str(folder / "rendered")}
+    ours = {key: value for key, value in settings["config"].items() if key.startswith(stackfile.OURS)}
+    config = {**ours, stackfile.RENDER_TO: str(folder / "rendered")}
     copy = folder / places.stack_file(stack)
     # Without the salt or the key of the real state, and without what they encrypt.
     copy.write_text(yaml.safe_dump({"config": config}), encoding="utf-8")
     root = places.site().root
-    project = yaml.safe_load((root / places.PROJECT_FILE).read_text(encoding="utf-8"))
-    (folder / "Pulumi.yaml").write_text(yaml.safe_dump({"name": project["name"], "runtime": "python"}))
+    name = stackfile.project(root)["name"]
+    (folder / places.PROJECT_FILE).write_text(yaml.safe_dump({"name": name, "runtime": "python"}))
     (folder / "backend").mkdir()
     environment = {
         **os.environ,

@@ -1,4 +1,4 @@
-"""Reads stack files, without Pulumi or a cluster.
+"""Reads stack files and `Pulumi.yaml`, without Pulumi or a cluster.
 
 Reads a file as Pulumi does, and reports mistakes with their line.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -55,6 +55,15 @@ def cluster_of(name: str | None) -> Cluster:
 def file_of(name: str) -> Path:
     """The file from which Pulumi reads the stack."""
     return Path(os.environ.get(_FILE_VARIABLE) or places.site().stacks / places.stack_file(name))
+
+
+def project(root: Path) -> Mapping[str, Any]:
+    """What a site's `Pulumi.yaml` says; raises `PlatformError`, with `file:line: ...`."""
+    path = root / places.PROJECT_FILE
+    _, value = _loaded(path)
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+        raise PlatformError(f"{places.shown(path)}:1: must have the key name, with the name of the project")
+    return value
 
 
 def earlier(names: Iterable[str], since: str, folder: Path) -> dict[str, StackSettings]:
@@ -114,18 +123,7 @@ def line(file: Path, sentence: str) -> int:
 
 def _read(name: str, path: Path) -> StackSettings:
     shown = places.shown(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise PlatformError(f"{shown}:1: not UTF-8") from error
-    except OSError as error:
-        raise PlatformError(f"{shown}:1: {error.strerror}") from error
-    try:
-        loader = stack_yaml.Loader(text)
-        root = loader.get_single_node()
-        value: Any = None if root is None else loader.construct_document(root)
-    except yaml.YAMLError as error:
-        raise PlatformError(str(_in_words(error, text, shown))) from error
+    root, value = _loaded(path)
     if problems := [f"{shown}:{line}: {problem}" for line, problem in _outside_settings(root, value)]:
         raise PlatformError("\n".join(problems))
     try:
@@ -139,6 +137,23 @@ def _read(name: str, path: Path) -> StackSettings:
             # A mistake behind an alias is in the file only once, so it is reported once.
             sentences.setdefault((line, problem.partition(": ")[2]), f"{shown}:{line}: {problem}")
         raise PlatformError("\n".join(sentences.values())) from error
+
+
+def _loaded(path: Path) -> tuple[yaml.Node | None, Any]:
+    """The nodes and the value of a file; raises `PlatformError` with its place."""
+    shown = places.shown(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise PlatformError(f"{shown}:1: not UTF-8") from error
+    except OSError as error:
+        raise PlatformError(f"{shown}:1: {error.strerror}") from error
+    try:
+        loader = stack_yaml.Loader(text)
+        root = loader.get_single_node()
+        return root, None if root is None else loader.construct_document(root)
+    except yaml.YAMLError as error:
+        raise PlatformError(str(_in_words(error, text, shown))) from error
 
 
 def _in_words(error: yaml.YAMLError, text: str, shown: str) -> DocumentError:

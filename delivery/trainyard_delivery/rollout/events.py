@@ -15,7 +15,7 @@ from typing import Final
 from trainyard_api.json_types import Json
 
 from ..drift.verdicts import Ref, going
-from ..pulumi_state import inputs
+from ..pulumi_state import inputs, stack_of
 
 
 class Op(StrEnum):
@@ -63,6 +63,8 @@ class Step:
     retained: bool = False
     going: str = ""
     """Since when the object is being deleted, and what holds it."""
+    platform_of: str = ""
+    """The stack whose platform the object is part of, as it says in the cluster."""
 
     @property
     def ref(self) -> Ref | None:
@@ -186,6 +188,7 @@ def _step(metadata: Json) -> Step | None:
         inputs(new),
         retained=bool(old.get("retainOnDelete")),
         going=going(outputs) if "metadata" in outputs else "",
+        platform_of=stack_of(outputs),
     )
 
 

@@ -50,6 +50,8 @@ _CONTROLLERS: Final = (
     "MutatingWebhookConfiguration",
     "ValidatingWebhookConfiguration",
 )
+_GONE: Final = (Op.DELETE, Op.LEAVE)
+"""Steps after which the stack no longer has the object."""
 _NODE_GROUPS: Final = {
     "aws:eks/nodeGroup:NodeGroup": Provider.EKS,
     "gcp:container/nodePool:NodePool": Provider.GKE,
@@ -224,8 +226,13 @@ def after(steps: Iterable[Step]) -> dict[impact.Ref, Json]:
     return {
         impact.Ref(step.ref.kind, step.ref.namespace, step.ref.name): step.after
         for step in steps
-        if step.ref is not None and step.op not in (Op.DELETE, Op.LEAVE)
+        if step.ref is not None and step.op not in _GONE
     }
+
+
+def refs_after(steps: Iterable[Step]) -> frozenset[Ref]:
+    """The objects of the stack after its update, as `drift` knows them."""
+    return frozenset(step.ref for step in steps if step.ref is not None and step.op not in _GONE)
 
 
 def _of_node_group(step: Step) -> impact.Change | None:

@@ -41,7 +41,7 @@ def policies(parameters: Parameters, images: Sequence[str] | None = None) -> Ite
     Args:
         parameters: Those of the rules about a TrainJob's pods.
         images: Registries, or repositories in them, that its pods use images from, and images with their
-            digest; None: all.
+            tag or digest; None: all.
     """
     first, *others = (*_limits(parameters), *_sources(images))
     yield from bound(
@@ -129,8 +129,12 @@ def _sources(images: Sequence[str] | None) -> Iterator[tuple[str, str]]:
         "image.startsWith(source + '/') || source.contains('/') && "
         "(image == source || image.startsWith(source + ':') || image.startsWith(source + '@'))"
     )
-    sources = json.dumps([source.rstrip("/") for source in images if "@" not in source])
-    is_allowed = f"{sources}.exists(source, {is_within})"
+    # A digest after the tag would take precedence over it, and be that of any image of the repository.
+    tagged = [source for source in images if "@" not in source and "/" in source and parse(source).tag]
+    others = [source.rstrip("/") for source in images if "@" not in source and source not in tagged]
+    is_allowed = f"{json.dumps(others)}.exists(source, {is_within})"
+    if tagged:
+        is_allowed += f" || image in {json.dumps(tagged)}"
     pinned = [parse(source) for source in images if "@" in source]
     if pinned:
         is_pinned = (
