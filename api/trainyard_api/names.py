@@ -72,12 +72,24 @@ HAS_RUNTIME_PATCHES: Final = (
 
 TRAINER_PORT: Final = 29500
 RESERVED_ENV: Final[Mapping[str, frozenset[str]]] = {
+    "mpi": frozenset(
+        {
+            "OMPI_MCA_orte_default_hostfile",
+            "OMPI_MCA_orte_keep_fqdn_hostnames",
+            "OMPI_MCA_orte_set_default_slots",
+            "OMPI_MCA_plm_rsh_args",
+            "PRTE_MCA_plm_ssh_args",
+            "PRTE_MCA_prte_default_hostfile",
+            "PRTE_MCA_prte_keep_fqdn_hostnames",
+            "PRTE_MCA_prte_set_default_slots",
+        }
+    ),
     "torch": frozenset(
         {"PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"}
     ),
     "xgboost": frozenset({"DMLC_TRACKER_URI", "DMLC_TRACKER_PORT", "DMLC_TASK_ID", "DMLC_NUM_WORKER"}),
 }
-"""Variables that the operator sets in training containers, overriding all others, by ML policy."""
+"""Variables that the operator sets in training containers, overriding those of the runtime, by ML policy."""
 JOB_COMPLETION_INDEX_LABEL: Final = "batch.kubernetes.io/job-completion-index"
 """On the pods of a Job, as a label and as an annotation: the completion index."""
 JOB_COMPLETION_INDEX_PATH: Final = "metadata.annotations['batch.kubernetes.io/job-completion-index']"

@@ -14,6 +14,12 @@ _CONTROLLERS: Final[Mapping[str, str]] = {
     names.JOBSET_NAMESPACE: "JobSet's controller",
 }
 """By the namespace of the Service that the API server calls."""
+_SERVICES: Final[Mapping[str, str]] = {
+    names.OPERATOR: "Trainyard's operator",
+    "kueue-webhook-service": "Kueue",
+    "jobset-webhook-service": "JobSet's controller",
+}
+"""By the name of this Service. With another release name of upstream's chart, it is the end of the name."""
 
 
 def in_words(message: str) -> str:
@@ -23,10 +29,18 @@ def in_words(message: str) -> str:
     """
     _, failed, rest = message.partition(names.UNANSWERED)
     host = rest.partition(_ADDRESS)[2].partition("/")[0].partition(":")[0].split(".")
-    controller = _CONTROLLERS.get(host[1]) if failed and len(host) > 1 else None
+    controller = _controller(host[0], host[1]) if failed and len(host) > 1 else None
     if controller is None:
         return message
     return (
         f"{controller} does not answer, and until it does nobody can create or change a TrainJob. Try again "
         f"in a minute, or have the platform team look at it: kubectl -n {host[1]} get pods ({message})"
     )
+
+
+def _controller(service: str, namespace: str) -> str | None:
+    """What serves a webhook. A site's own release of Kueue or JobSet may be in any namespace."""
+    for name, controller in _SERVICES.items():
+        if service == name or service.endswith(f"-{name}"):
+            return controller
+    return _CONTROLLERS.get(namespace)

@@ -66,6 +66,8 @@ class Operator(Wiring):
     def __init__(self, settings: Configuration, credentials: Credentials) -> None:
         super().__init__(settings, credentials)
         self._election: asyncio.Task[None] | None = None
+        self._ending = False
+        """Whether a task that is cancelled is to end."""
         gauges.register(self)
 
     async def run(self) -> None:
@@ -108,9 +110,25 @@ class Operator(Wiring):
 
     def _start_tasks(self) -> None:
         for name, task in self.work().items():
-            self.tasks.append(asyncio.create_task(_supervise(name, task), name=name))
-        self._election = asyncio.create_task(_supervise("lease", self.elect), name="lease")
+            self.tasks.append(asyncio.create_task(self._supervise(name, task), name=name))
+        self._election = asyncio.create_task(self._supervise("lease", self.elect), name="lease")
         self.tasks.append(self._election)
+
+    async def _supervise(self, name: str, task: Callable[[], Awaitable[None]]) -> None:
+        """Run a task until the process stops: if anything else ends it, log that and restart it."""
+        while True:
+            try:
+                await task()
+            except (GeneratorExit, KeyboardInterrupt, SystemExit):
+                raise
+            except asyncio.CancelledError:
+                if self._ending:
+                    raise
+                logger.exception("task %s was cancelled and is restarted", name)
+                _forget_cancellations()
+            except BaseException:  # such as a panic of Rust code, which is no Exception
+                logger.exception("task %s failed and is restarted", name)
+            await asyncio.sleep(1.0)
 
     async def _reach(self, client: Client) -> bool:
         """Wait for the API server to answer; False if the operator is to stop meanwhile."""
@@ -139,6 +157,7 @@ class Operator(Wiring):
         return False
 
     async def _stop(self) -> None:
+        self._ending = True
         try:
             async with asyncio.timeout(STOP_TIMEOUT):
                 await self._end_election()
@@ -181,14 +200,11 @@ class Operator(Wiring):
         self.stopping.set()
 
 
-async def _supervise(name: str, task: Callable[[], Awaitable[None]]) -> None:
-    """Run a task forever: if it fails, log that and restart it."""
-    while True:
-        try:
-            await task()
-        except Exception:
-            logger.exception("task %s failed and is restarted", name)
-        await asyncio.sleep(1.0)
+def _forget_cancellations() -> None:
+    """Timeouts in this task would count them as their own."""
+    task = asyncio.current_task()
+    while task is not None and task.uncancel():
+        pass
 
 
 def _exempt_from_collection() -> None:

@@ -425,6 +425,14 @@ class Wiring:
 
     async def _lead(self) -> None:
         self._starting = asyncio.create_task(self._keep_starting(), name="start-workers")
+        self._starting.add_done_callback(self._start_ended)
+
+    def _start_ended(self, task: asyncio.Task[None]) -> None:
+        """Unless `_follow` has ended it: a leader without workers must not look alive."""
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if task is self._starting and error is not None:
+            self._not_started = f"the workers could not be started: {type(error).__name__}"
+            logger.error("%s", self._not_started, exc_info=error)
 
     async def _keep_starting(self) -> None:
         """Start the workers. After an error try again: if it stays, the liveness probe ends the process."""
@@ -464,8 +472,9 @@ class Wiring:
                 await asyncio.sleep(0.5)
 
     async def _follow(self) -> None:
-        if self._starting is not None:
-            self._starting.cancel()
+        starting, self._starting = self._starting, None
+        if starting is not None:
+            starting.cancel()
             self._not_started = ""
         grace = GRACE if self.stopping.is_set() else 0.0
         await asyncio.gather(self.readers.stop(grace), self.workers.stop(grace))

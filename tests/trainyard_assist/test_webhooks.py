@@ -23,6 +23,9 @@ CALL = (
         ),
         ("mtrainjob.kb.io", "kueue-webhook-service.kueue-system", "Kueue", "kueue-system"),
         ("mjobset.kb.io", "jobset-webhook-service.jobset-system", "JobSet's controller", "jobset-system"),
+        ("mjobset.kb.io", "kueue-webhook-service.its-kueue", "Kueue", "its-kueue"),
+        ("mjobset.kb.io", "ml-jobset-webhook-service.ml", "JobSet's controller", "ml"),
+        ("mtrainjob.kb.io", "kueue-queues.kueue-system", "Kueue", "kueue-system"),
     ],
 )
 def test_with_the_operator_or_kueue_down_who_creates_a_job_reads_which_and_what_to_do(

@@ -288,6 +288,13 @@ def test_controllers_of_the_sites_own_are_found_by_the_labels_of_upstream() -> N
     ]
 
 
+def test_a_jobset_controller_of_upstreams_manifests_is_found_too() -> None:
+    api = waiting(Others())
+    labels = {**OF_JOBSET, "app.kubernetes.io/component": "manager"}
+    api.deploy("jobset-system", "jobset-controller-manager", labels, available=1)
+    assert read.key(api.observe().jobset_controller or {}) == ("jobset-system", "jobset-controller-manager")
+
+
 def test_a_dashboard_of_kueue_that_runs_is_no_kueue() -> None:
     api = waiting(Others())
     dashboard = {"app.kubernetes.io/name": "kueue", "app.kubernetes.io/component": "dashboard"}

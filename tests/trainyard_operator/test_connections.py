@@ -362,6 +362,20 @@ def test_it_listens_at_its_host_alone_and_without_one_at_every_address(
     run(test)
 
 
+def test_a_server_whose_task_is_cancelled_still_accepts_connections() -> None:
+    async def test() -> None:
+        async with serving(PATIENT) as server:
+            assert await answer(await server.connect()) == "HTTP/1.1 200 OK"
+            for task in list(server.listener._tasks):
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+            assert await answer(await server.connect()) == "HTTP/1.1 200 OK"
+            assert len(server.listener._tasks) == 2  # it accepts, and looks for connections whose time is up
+        assert not server.listener._tasks
+
+    run(test)
+
+
 def test_all_are_closed_when_it_stops() -> None:
     async def test() -> None:
         async with serving(PATIENT) as server:

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.support.core_values import containers, replicated_job, runtime, trainjob
+from trainyard_api import names
 from trainyard_api.errors import InvalidFieldError
 from trainyard_operator.core.admit.validation import validate
 from trainyard_operator.core.build import plugins
@@ -258,3 +259,21 @@ def test_open_mpi_5_is_told_the_same_as_open_mpi_4_but_for_whole_names():
         "PRTE_MCA_prte_set_default_slots": "3",
         "PRTE_MCA_plm_ssh_args": "-o ConnectionAttempts=10",
     }
+
+
+def test_who_sets_what_the_operator_sets_for_open_mpi_5_is_warned():
+    suffixes = ("prte_default_hostfile", "hwloc_default_binding_policy", "plm_ssh_args")
+    env = [{"name": f"PRTE_MCA_{suffix}", "value": "mine"} for suffix in suffixes]
+    answer = validate(trainjob({"trainer": {"env": env}}), None, mpi_runtime())
+    assert (answer.errors, answer.warnings) == (
+        (),
+        (
+            "spec.trainer.env: PRTE_MCA_plm_ssh_args, PRTE_MCA_prte_default_hostfile: the job's own value "
+            "replaces that of the operator, so Open MPI 5 may not start the ranks on all nodes: leave it out",
+        ),
+    )
+
+
+def test_the_variables_that_a_runtime_should_not_set_are_those_of_the_launcher():
+    env = containers(trainjob(), mpi_runtime(), "launcher")["node"]["env"]
+    assert {variable["name"] for variable in env} == names.RESERVED_ENV["mpi"]

@@ -328,6 +328,45 @@ def test_a_leader_whose_workers_cannot_be_started_says_so_is_not_alive_and_tries
     assert "the workers could not be started; trying again" in caplog.text
 
 
+def test_a_leader_whose_start_of_the_workers_is_cancelled_is_not_alive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def cancelled() -> None:
+        raise asyncio.CancelledError
+
+    async def test() -> None:
+        api = FakeApi()
+        async with api.client() as client, operator(client.credentials) as running:
+            monkeypatch.setattr(running.workers, "start", cancelled)
+            await eventually(lambda: bool(running.dead()))
+            assert running.dead() == ["the workers could not be started: CancelledError"]
+
+    run(test)
+
+
+def test_a_task_that_is_cancelled_before_the_process_stops_is_restarted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        api = FakeApi()
+        restarted = asyncio.Event()
+
+        async def step() -> None:
+            restarted.set()
+
+        async with api.client() as client, operator(client.credentials) as running:
+            await eventually(lambda: running.workers.running)
+            task = next(task for task in running.tasks if task.get_name() == "upstream")
+            monkeypatch.setattr(running.upstream, "step", step)
+            task.cancel()
+            await eventually(restarted.is_set)
+            assert (task.done(), task.cancelling()) == (False, 0)
+        assert all(ended.done() for ended in running.tasks)
+
+    run(test)
+    assert "task upstream was cancelled and is restarted" in caplog.text
+
+
 def test_beside_upstreams_controller_it_is_unready_and_writes_nothing() -> None:
     async def test() -> None:
         api = FakeApi()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -318,6 +319,63 @@ def test_workers_that_are_started_twice_are_as_many_as_before() -> None:
         for _ in range(10):
             await asyncio.sleep(0)
         assert (queue.running, queue.depth) == (2, 2)
+        await workers.stop()
+
+    run(test)
+
+
+class Panic(BaseException):
+    """What no `except Exception` catches."""
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"), [(asyncio.CancelledError, "a cancellation"), (Panic, "Panic")]
+)
+def test_a_worker_that_something_other_than_stop_ends_is_replaced_and_its_key_is_not_lost(
+    error: type[BaseException], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        queue: Queue[str] = Queue(backoff=Backoff(base=0.001))
+        seen: list[str] = []
+
+        async def work(key: str) -> float | None:
+            seen.append(key)
+            if seen == ["stray"]:
+                raise error
+            return None
+
+        workers = Workers(queue, work, lambda *_: None, count=1)
+        workers.start()
+        queue.add("stray")
+        await eventually(lambda: seen == ["stray", "stray"] and not queue.running)
+        queue.add("next")
+        await eventually(lambda: seen[2:] == ["next"])
+        await workers.stop()
+        assert (queue.failures("stray"), queue.delayed, workers.running) == (0, 0, False)
+
+    run(test)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"worker-0 was ended by {reason} and is replaced"
+    ]
+
+
+def test_a_worker_whose_task_is_cancelled_is_replaced_while_it_waits_for_a_key() -> None:
+    async def test() -> None:
+        queue: Queue[str] = Queue()
+        seen: list[str] = []
+
+        async def work(key: str) -> float | None:
+            seen.append(key)
+            return None
+
+        workers = Workers(queue, work, lambda *_: None, count=1)
+        workers.start()
+        await asyncio.sleep(0)
+        stray = workers._tasks[0]
+        stray.cancel()
+        await asyncio.gather(stray, return_exceptions=True)
+        queue.add("a")
+        await eventually(lambda: seen == ["a"])
         await workers.stop()
 
     run(test)

@@ -70,14 +70,15 @@ class _Controller:
     namespace: str
     name: str
     labels: str
-    """Selects it, wherever it is installed: only it has these labels in upstream's charts and manifests."""
+    """Selects it, wherever it is installed: of upstream's Deployments, only it has these labels."""
 
 
 _JOBSET: Final = _Controller(
     Subject.JOBSET_CONTROLLER,
     names.JOBSET_NAMESPACE,
     names.JOBSET_CONTROLLER,
-    "app.kubernetes.io/name=jobset,app.kubernetes.io/component=controller",
+    # Its component is controller in upstream's chart, and manager in the manifests.
+    "app.kubernetes.io/name=jobset",
 )
 _KUEUE: Final = _Controller(
     Subject.KUEUE,

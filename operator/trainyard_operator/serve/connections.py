@@ -19,8 +19,9 @@ import socket
 import ssl
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from aiohttp import StreamReader, web
@@ -35,7 +36,11 @@ HEADER_TIMEOUT = 5.0
 """Seconds for a handshake, and again for the headers of a request from its first byte."""
 LOOK = 1.0
 """Seconds between two looks for connections whose time is up."""
+RESTART_AFTER = 0.1
+"""Seconds until a task that has ended runs again: what ends it may still be there."""
 BACKLOG = 128
+
+_Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +96,8 @@ class Listener:
         self._socket = _listening(self._host, self.port)
         self.port = self._socket.getsockname()[1]
         await self._runner.setup()
-        for work in (self._accept(self._socket), self._look()):
-            self._keep(asyncio.create_task(work))
+        self._keep_running(partial(self._accept, self._socket))
+        self._keep_running(self._look)
 
     async def stop(self) -> None:
         """Stop listening, and end what is being answered."""
@@ -107,6 +112,24 @@ class Listener:
         await self._runner.cleanup()
         for connection in list(self._open.values()):
             connection.close()
+
+    def _keep_running(self, work: _Work, after: float = 0.0) -> None:
+        async def begin() -> None:
+            await asyncio.sleep(after)
+            await work()
+
+        task = asyncio.create_task(begin())
+        task.add_done_callback(partial(self._ended, work))  # before `_keep` forgets the task
+        self._keep(task)
+
+    def _ended(self, work: _Work, task: asyncio.Task[None]) -> None:
+        """Restart what `stop` has not ended: a server that accepts no connection looks as if it listened."""
+        if task not in self._tasks:
+            return
+        error = None if task.cancelled() else task.exception()
+        reason = "a cancellation" if error is None else type(error).__name__
+        logger.error("port %d: a task was ended by %s and is restarted", self.port, reason, exc_info=error)
+        self._keep_running(work, RESTART_AFTER)
 
     def _keep(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)

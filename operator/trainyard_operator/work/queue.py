@@ -11,11 +11,14 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+logger = logging.getLogger(__name__)
 
 K = TypeVar("K", bound=Hashable)
 
@@ -204,7 +207,8 @@ class Workers(Generic[K]):
 
     `work` returns the number of seconds after which it wants the key again
     (None: not by itself), or raises: `RetryError` to come back, anything else to be
-    reported to `failed` and come back after the key's backoff.
+    reported to `failed` and come back after the key's backoff. A task that something
+    other than `stop` ends, such as a stray cancellation, is logged and replaced.
     """
 
     def __init__(
@@ -229,9 +233,7 @@ class Workers(Generic[K]):
     def start(self) -> None:
         """Start the workers; no effect while they run."""
         if not self._tasks:
-            self._tasks = [
-                asyncio.create_task(self._loop(), name=f"worker-{number}") for number in range(self._count)
-            ]
+            self._tasks = [self._worker(f"worker-{number}") for number in range(self._count)]
 
     async def stop(self, grace: float = 0.0) -> None:
         """Stop the workers, those in the middle of a key after `grace` seconds at most."""
@@ -245,11 +247,34 @@ class Workers(Generic[K]):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    def _worker(self, name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(self._loop(), name=name)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Replace a task that `stop` has not ended: otherwise ever fewer would work, unnoticed."""
+        if task not in self._tasks:
+            return
+        error = None if task.cancelled() else task.exception()
+        logger.error(
+            "%s was ended by %s and is replaced",
+            task.get_name(),
+            "a cancellation" if error is None else type(error).__name__,
+            exc_info=error,
+        )
+        self._tasks[self._tasks.index(task)] = self._worker(task.get_name())
+
     async def _loop(self) -> None:
+        task = asyncio.current_task()
         while True:
             key = await self._queue.get()
             try:
                 await self._one(key)
+            except BaseException:
+                if task in self._tasks:  # not ended by `stop`: the work on the key is still due
+                    self._queue.retry(key)
+                raise
             finally:
                 self._queue.done(key)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainyard_api import json_reader
+from trainyard_api import json_reader, names
 from trainyard_api.errors import FieldPath
 
 from ..manifest import Workload
@@ -33,6 +33,28 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
             yield Finding(path, f"must be at least 1, is {count}")
         if count is not None and most is not None and count > most:
             yield Finding(path, f"must be at most {most} on this platform, is {count}", against=bound)
+    if not is_trainjob:  # whose patches change no number of pods
+        yield from _of_replicated_jobs(workload, parameters.max_nodes)
+
+
+def _of_replicated_jobs(workload: Workload, most: int) -> Iterator[Finding]:
+    """Pods that numNodes does not count: of jobs that do not train, and without an mlPolicy of all jobs."""
+    has_nodes = workload.spec.get("mlPolicy") is not None
+    several = 0
+    for job in workload.jobs:
+        if has_nodes and job.step == names.ANCESTOR_TRAINER:
+            continue
+        pods = job.pods
+        if pods > most:
+            size = json_reader.shown(pods)
+            message = f"replicas times parallelism must be at most {most} on this platform, is {size}"
+            yield Finding(job.path, message, against="maxNodes")
+        elif pods > 1:  # a single pod, such as a launcher, uses little
+            several += pods
+    if several > most:
+        path = FieldPath("spec").child("template", "spec", "replicatedJobs")
+        message = f"must have together at most {most} pods on this platform, have {several}"
+        yield Finding(path, message, against="maxNodes")
 
 
 RULE = Rule(

@@ -34,7 +34,7 @@ RULE = Rule(
     title="A runtime does not set the operator's variables",
     why=(
         "The operator silently overwrites them, so the runtime's values have no effect. A TrainJob that sets "
-        "one is refused."
+        "one is refused, or warned of if it is a variable of Open MPI 5."
     ),
     remedy="Remove the variable. The numbers of nodes and processes are fields of the TrainJob.",
     severity=Severity.LOW,

@@ -62,9 +62,9 @@ def together(
 ) -> Iterator[tuple[str, Quantity, Quantity]]:
     """Each resource that the containers of a pod request: the most that one requests, and the pod's sum.
 
-    A resource that the pod requests itself is left out, since Kubernetes then adds up nothing.
+    Also of a resource that the pod requests itself: Kubernetes refuses a pod whose containers request
+    more of it, and before 1.34 it does not look at the pod's own amounts.
     """
-    own = {name for part in ("requests", "limits") for name in job.resources.amounts(part)[0]}
     containers = [requested(container) for container in job.containers("containers")]
     starting = [
         (requested(container), container.value.get("restartPolicy") == "Always")
@@ -72,8 +72,7 @@ def together(
     ]
     highest = amounts.highest([*containers, *(requests for requests, _ in starting)])
     for name, total in amounts.of_pod(containers, starting).items():
-        if name not in own:
-            yield name, highest[name], total
+        yield name, highest[name], total
 
 
 RULE = Rule(

@@ -53,24 +53,30 @@ def _env(workload: Workload, container: Container) -> Iterator[Finding]:
     for position, entry in enumerate(container.env):
         path = container.path.child("env").index(position).child("value")
         name, value = entry["name"], json_reader.text(entry.get("value"), path) or ""
-        references = _references(value)
-        missing = [] if has_others else [other for other in references if other not in before]
+        references, password = _references(value), _referenced_password(value)
+        missing = [] if has_others else [other for other in (*references, *password) if other not in before]
         is_reference = not missing and any(before.get(other, True) for other in references)
+        has_password = _with_password(value) and not (
+            not missing and any(before.get(other, True) for other in password)
+        )
         if value:
             later = next((other for other in missing if other in sources), "")
-            yield from _variable(name, value, path, is_reference=is_reference, later=later)
-        before[name] = is_reference or name in sources
+            order = f", and {later}, to which it refers, must stand before it" if later else ""
+            problem = _problem(name, value, is_reference=is_reference, has_password=has_password)
+            if problem:
+                yield Finding(path, f"must be valueFrom.secretKeyRef: {problem}{order}")
+        before[name] = is_reference or bool(entry.get("valueFrom"))
 
 
-def _variable(name: str, value: str, path: FieldPath, *, is_reference: bool, later: str) -> Iterator[Finding]:
-    """What is wrong with a variable; `later` is the name of another one that it must not stand before."""
+def _problem(name: str, value: str, *, is_reference: bool, has_password: bool) -> str:
+    """What is wrong with a variable; empty if nothing is."""
     special = _SPECIAL_TOKEN.search(name.upper()) or _SPECIAL_TOKEN.search(value)
     is_harmless = special or is_reference or _SETTING.fullmatch(value) or _is_file(name, value)
     if _SECRET_NAME.search(name.upper()) and not is_harmless:
-        order = f", and {later}, to which it refers, must stand before it" if later else ""
-        yield Finding(path, f"must be valueFrom.secretKeyRef: {name} is the name of a secret{order}")
-    elif SECRET_VALUE.search(value) or _with_password(value):
-        yield Finding(path, f"must be valueFrom.secretKeyRef: what {name} holds looks like a secret")
+        return f"{name} is the name of a secret"
+    if SECRET_VALUE.search(value) or has_password:
+        return f"what {name} holds looks like a secret"
+    return ""
 
 
 def _references(value: str) -> Sequence[str]:
@@ -101,12 +107,25 @@ def _address(container: Container) -> Iterator[Finding]:
 
 
 def _with_password(text: str) -> bool:
+    return bool(_password(text))
+
+
+def _password(text: str) -> str:
+    """The password in an address; empty if there is none."""
     if "://" not in text or "@" not in text:
-        return False
+        return ""
     try:
-        return bool(urlsplit(text).password)
+        return urlsplit(text).password or ""
     except ValueError:
-        return False
+        return ""
+
+
+def _referenced_password(text: str) -> Sequence[str]:
+    """The variable that is the whole password of an address, as in `postgres://me:$(PASSWORD)@host`."""
+    match = _REFERENCE.fullmatch(password := _password(text))
+    # Another address in the same text could have a password of its own. The parser removes line breaks.
+    is_only = text.count("://") == text.count("@") == 1 and f":{password}@" in text
+    return [match[1]] if match and match[1] and is_only else ()
 
 
 RULE = Rule(
@@ -114,7 +133,8 @@ RULE = Rule(
     title="Secrets are referenced, never written into a manifest",
     why="Everyone who may read a manifest can read the secret, and it stays in git's history. A value that "
     "consists of references to variables before it, such as $(TOKEN), is no secret, unless the manifest "
-    "itself contains the values of all these variables. For TrainJobs, this is advice by default, because "
+    "itself contains the values of all these variables. The same applies to the password in an address, such "
+    "as postgres://me:$(PASSWORD)@host. For TrainJobs, this is advice by default, because "
     "the SDK sends tokens as plain environment variables.",
     remedy="Put the secret in a Secret and refer to it with valueFrom.secretKeyRef, in an initializer with "
     "secretRef. Replace a secret that was in git.",

@@ -688,8 +688,8 @@ CASES = (
             Reason.JOBSET_CONTROLLER_DOWN,
             Ref("JobSet", "tj", "team"),
             "it was created 8 s ago, and its controller has not acted on it",
-            "have the platform team look at the JobSet controller: kubectl get deployments,pods -n "
-            "jobset-system",
+            "have the platform team look for the JobSet controller: kubectl get deployments,pods -A -l "
+            "app.kubernetes.io/name=jobset",
         ),
     ),
     Case(

@@ -51,7 +51,7 @@ def test_each_cause(case: Case) -> None:
 def test_the_commands_of_a_next_step_act_on_the_cluster_that_was_looked_at(case: Case) -> None:
     finding = explain(replace(case.seen, options=("--context", "my lab"))).finding
     assert finding is not None
-    of_namespaces = re.findall(r" -n [a-z-]+(.{0,20})", finding.next_step)
+    of_namespaces = re.findall(r" -(?:n [a-z-]+|A -l [a-z./=]+)(.{0,20})", finding.next_step)
     assert [rest for rest in of_namespaces if not rest.startswith(" --context 'my lab'")] == []
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
 from typing import Final
 
 from trainyard_api import names
@@ -18,6 +20,11 @@ from .trainjob import with_reported_step
 
 _PATIENCE: Final = 5.0
 """Seconds in which the operator creates a JobSet, and JobSet's controller its Jobs."""
+_LOOK_FOR_IT: Final = (
+    "have the platform team look for the JobSet controller: kubectl get deployments,pods -A -l "
+    "app.kubernetes.io/name=jobset"
+)
+"""The next step where its Deployment has not been seen: a site's own JobSet may be in any namespace."""
 
 
 def controller_down(observation: Observation) -> Finding | None:
@@ -39,9 +46,10 @@ def controller_down(observation: Observation) -> Finding | None:
         return None
     message = f"it was created {age:.0f} s ago, and its controller has not acted on it"
     about = facts.ref(observation.jobset, names.JOBSET)
-    return finding_of(
+    finding = finding_of(
         observation, Reason.JOBSET_CONTROLLER_DOWN, about, message, namespace=names.JOBSET_NAMESPACE
     )
+    return replace(finding, next_step=" ".join((_LOOK_FOR_IT, *map(shlex.quote, observation.options))))
 
 
 def not_created(observation: Observation) -> Finding | None:

@@ -54,6 +54,10 @@ _PRTE_NAMES_VARIABLE: Final = "PRTE_MCA_prte_keep_fqdn_hostnames"
 _PRTE_SLOTS_VARIABLE: Final = "PRTE_MCA_prte_set_default_slots"
 _PRTE_SHELL_VARIABLE: Final = "PRTE_MCA_plm_ssh_args"
 """Variables of Open MPI 5 and later, which ignores the older ones."""
+_OF_OPEN_MPI_5: Final = frozenset(
+    {_PRTE_HOSTS_VARIABLE, _PRTE_NAMES_VARIABLE, _PRTE_SLOTS_VARIABLE, _PRTE_SHELL_VARIABLE}
+)
+"""Trainer v2.3 does not set them, and so lets a TrainJob set them: its values take precedence."""
 
 _OWN_PREFIX: Final = "OMPI_"
 """How the variables begin that `mpirun` passes on by itself."""
@@ -83,11 +87,16 @@ class MPI:
         return (*_node_errors(info, policy), *reserved.errors(info, _RESERVED))
 
     def warnings(self, info: Info) -> Sequence[str]:
-        """Warnings about one node, an image of only some pods, and variables that ranks do not get."""
+        """Warnings about one node, an image of only some pods, and variables of ranks and of Open MPI 5."""
         policy = info.policy("mpi")
         if policy is None:
             return ()
-        return (*_node_warnings(info, policy), *_image_warnings(info), *_variable_warnings(info))
+        return (
+            *_node_warnings(info, policy),
+            *_image_warnings(info),
+            *_variable_warnings(info),
+            *_own_values_warnings(info),
+        )
 
     def enforce_ml_policy(self, info: Info) -> Info:
         """`info` with the number of workers, the volumes, and the launcher's variables.
@@ -173,6 +182,16 @@ def _variable_warnings(info: Info) -> Iterator[str]:
         yield (
             f"{reserved.ENV_PATH}: ranks on other nodes do not get {', '.join(missing[:_SHOWN])}{more}: "
             f"mpirun passes on only what its command names, as with {_FORWARD} {missing[0]}"
+        )
+
+
+def _own_values_warnings(info: Info) -> Iterator[str]:
+    """With another list of hosts, for example, Open MPI 5 starts all ranks on one node, and they succeed."""
+    kept = sorted({variable["name"] for variable in reserved.variables(info)} & _OF_OPEN_MPI_5)
+    if kept:
+        yield (
+            f"{reserved.ENV_PATH}: {', '.join(kept)}: the job's own value replaces that of the operator, so "
+            "Open MPI 5 may not start the ranks on all nodes: leave it out"
         )
 
 
