@@ -157,12 +157,22 @@ class TlsFiles:
             pems = self.read()
             if pems == self.loaded:
                 return False
-            _fill(ssl.create_default_context(), pems)  # fails here, not in the one in use
+            _fill(_verifying(None), pems)  # fails here, not in the one in use
             _fill(self.context, pems)
         except (OSError, ssl.SSLError, UnicodeDecodeError, binascii.Error) as error:
             raise CredentialsError(f"certificates of the API server: {error}") from error
         self.loaded = pems
         return True
+
+
+def _verifying(authority: bytes | None) -> ssl.SSLContext:
+    """A context that trusts this CA; without one, those of this machine."""
+    context = ssl.create_default_context(cadata=None if authority is None else authority.decode())
+    # By Go's rules, so that the clusters of kubectl can be reached. From Python 3.13 on, a certificate also
+    # needs the identifiers of keys, which those of older EKS clusters lack; before, a CA had to be a root.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
 
 
 def _fill(context: ssl.SSLContext, pems: Pems) -> None:
@@ -314,7 +324,7 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT) -> Credentials:
     try:
         token.reload()
         authority = (folder / "ca.crt").read_bytes()
-        tls = ssl.create_default_context(cadata=authority.decode())
+        tls = _verifying(authority)
     except (OSError, ssl.SSLError) as error:
         raise CredentialsError(f"service account in {folder}: {error}") from error
     if ":" in host:
@@ -443,7 +453,7 @@ def _credentials(
     if server.startswith("https:"):
         try:
             ca = _pem(cluster, "certificate-authority", cluster_dir)
-            tls = ssl.create_default_context(cadata=ca.decode() if ca is not None else None)
+            tls = _verifying(ca)
             certificate = _pem(user, "client-certificate", user_dir)
             key = _pem(user, "client-key", user_dir)
             if (certificate is None) != (key is None):

@@ -18,7 +18,7 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tests.support import objects
+from tests.support import authorities, objects
 from tests.support.fake_api import FakeApi, run, status
 from trainyard_kube import credentials
 from trainyard_kube.client import (
@@ -492,6 +492,23 @@ def test_a_new_authority_of_the_cluster_is_trusted_without_a_restart(
             await asyncio.sleep(0.01)
 
     run(test)
+
+
+@pytest.mark.parametrize("issuer", [authorities.NAME, "corporate root"])
+def test_an_authority_that_kubectl_trusts_is_trusted_whatever_it_lacks_and_whoever_has_issued_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, issuer: str
+) -> None:
+    authorities.contexts_of_python_3_13(monkeypatch)
+    authority, context = authorities.without_key_identifiers(tmp_path, issuer)
+    (tmp_path / "ca.crt").write_bytes(authority)
+
+    async def test() -> dict[str, Any]:
+        async with FakeApi().serving(context) as url:
+            cluster = {"server": url, "certificate-authority": "ca.crt"}
+            async with Client(credentials.load(str(kubeconfig(tmp_path, cluster)))) as client:
+                return await client.get("/version")
+
+    assert run(test) == {"gitVersion": "v0"}
 
 
 def test_a_body_has_the_escapes_of_kubernetes_own_encoder() -> None:
