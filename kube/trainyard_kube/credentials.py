@@ -10,7 +10,6 @@ run it, as the command does (docs/adr/0015).
 from __future__ import annotations
 
 import base64
-import binascii
 import contextlib
 import os
 import shlex
@@ -20,7 +19,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, NoReturn, Protocol
 from urllib.parse import SplitResult, quote, urlsplit
 
 import aiohttp
@@ -159,7 +158,7 @@ class TlsFiles:
                 return False
             _fill(_verifying(None), pems)  # fails here, not in the one in use
             _fill(self.context, pems)
-        except (OSError, ssl.SSLError, UnicodeDecodeError, binascii.Error) as error:
+        except OSError as error:
             raise CredentialsError(f"certificates of the API server: {error}") from error
         self.loaded = pems
         return True
@@ -167,7 +166,7 @@ class TlsFiles:
 
 def _verifying(authority: bytes | None) -> ssl.SSLContext:
     """A context that trusts this CA; without one, those of this machine."""
-    context = ssl.create_default_context(cadata=None if authority is None else authority.decode())
+    context = ssl.create_default_context(cadata=None if authority is None else _ascii(authority))
     # By Go's rules, so that the clusters of kubectl can be reached. From Python 3.13 on, a certificate also
     # needs the identifiers of keys, which those of older EKS clusters lack; before, a CA had to be a root.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
@@ -178,10 +177,27 @@ def _verifying(authority: bytes | None) -> ssl.SSLContext:
 def _fill(context: ssl.SSLContext, pems: Pems) -> None:
     authority, certificate, key = pems
     if authority is not None:
-        context.load_verify_locations(cadata=authority.decode())
+        context.load_verify_locations(cadata=_ascii(authority))
     if certificate is not None and key is not None:
-        with as_file(certificate) as certificate_file, as_file(key) as key_file:
-            context.load_cert_chain(certificate_file, key_file)
+        use_certificate(context, certificate, key)
+
+
+def _ascii(authority: bytes) -> str:
+    """The certificates of a CA, as `ssl` takes them; comments between them may be in any encoding."""
+    if b"-----BEGIN " not in authority:  # for an empty one, `ssl` would trust the CAs of this machine
+        raise OSError("the CA of the API server contains no certificate in PEM format")
+    return authority.decode("ascii", "ignore")
+
+
+def use_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Present this client certificate on new connections. Raises `OSError` if that is not possible."""
+    with as_file(certificate) as certificate_file, as_file(key) as key_file:
+        # Without this, OpenSSL asks for the password on the terminal, and waits.
+        context.load_cert_chain(certificate_file, key_file, _no_password)
+
+
+def _no_password() -> NoReturn:
+    raise OSError("the key of the client certificate is encrypted, which kubectl does not accept either")
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +341,7 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT) -> Credentials:
         token.reload()
         authority = (folder / "ca.crt").read_bytes()
         tls = _verifying(authority)
-    except (OSError, ssl.SSLError) as error:
+    except OSError as error:
         raise CredentialsError(f"service account in {folder}: {error}") from error
     if ":" in host:
         host = f"[{host}]"
@@ -462,7 +478,7 @@ def _credentials(
             if not user.get("exec"):  # a plugin keeps the context itself
                 pems = (ca, certificate, key)
                 tls_files = TlsFiles(tls, lambda: pems, pems)
-        except (OSError, ssl.SSLError, binascii.Error, UnicodeDecodeError) as error:
+        except OSError as error:
             raise CredentialsError(f"{where}: {error}") from error
     token_source: TokenSource | None = None
     if plugin := user.get("exec"):
@@ -560,8 +576,11 @@ def _url(text: str) -> SplitResult | None:
 
 def _pem(section: Mapping[str, Any], name: str, folder: Path) -> bytes | None:
     if data := section.get(f"{name}-data"):
-        # As Go does: tools wrap it in lines.
-        return base64.b64decode(str(data).replace("\n", "").replace("\r", ""), validate=True)
+        try:
+            # As Go does: tools wrap it in lines.
+            return base64.b64decode(str(data).replace("\n", "").replace("\r", ""), validate=True)
+        except ValueError as error:
+            raise OSError(f"{name}-data is not base64: {error}") from error
     if path := section.get(name):
         return (folder / _path(path)).read_bytes()
     return None

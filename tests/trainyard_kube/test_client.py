@@ -17,6 +17,7 @@ import pytest
 import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from cryptography.hazmat.primitives import serialization
 
 from tests.support import authorities, objects
 from tests.support.fake_api import FakeApi, run, status
@@ -328,6 +329,8 @@ def test_an_empty_file_beside_a_kubeconfig_is_no_error(
         ({"server": "https://[host"}, {}, "not a URL"),
         ({"certificate-authority": "gone.crt"}, {}, "gone.crt"),
         ({"certificate-authority-data": "%%%"}, {}, "here"),
+        ({"certificate-authority-data": "\u00e9"}, {}, "certificate-authority-data is not base64"),
+        ({"certificate-authority-data": "DATA+OMITTED"}, {}, "server contains no certificate"),
         ({}, {"exec": {"command": "aws"}}, "exec plugins are not supported here"),
         ({}, {"auth-provider": {"name": "gcp"}}, "auth-provider no longer exists"),
         ({"proxy-url": "socks5://proxy:1"}, {}, "use an http or https proxy"),
@@ -492,6 +495,53 @@ def test_a_new_authority_of_the_cluster_is_trusted_without_a_restart(
             await asyncio.sleep(0.01)
 
     run(test)
+
+
+@pytest.mark.parametrize("source", [service_account, a_kubeconfig])
+def test_an_empty_authority_does_not_mean_those_of_this_machine(
+    source: Callable[[Path, pytest.MonkeyPatch], Credentials],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "ca.crt").write_bytes(b"")
+    with pytest.raises(CredentialsError, match="the CA of the API server contains no certificate"):
+        source(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+@pytest.mark.parametrize("source", [service_account, a_kubeconfig])
+def test_comments_in_an_authority_may_be_in_any_encoding(
+    source: Callable[[Path, pytest.MonkeyPatch], Credentials],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    encoding: str,
+) -> None:
+    authority, _ = served(tmp_path, "127.0.0.1")
+    (tmp_path / "ca.crt").write_bytes("# Autorit\u00e9 du groupe\n".encode(encoding) + authority)
+    loaded = source(tmp_path, monkeypatch)
+    assert loaded.tls is not None
+    assert len(loaded.tls.get_ca_certs()) == 1
+    assert loaded.tls_files is not None
+    assert not loaded.tls_files.reload()
+
+
+def test_nobody_is_asked_for_the_password_of_an_encrypted_key(tmp_path: Path) -> None:
+    issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
+    encrypted = serialization.load_pem_private_key(issued.key, None).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"secret"),
+    )
+    user = {
+        "client-certificate-data": base64.b64encode(issued.certificate).decode(),
+        "client-key-data": base64.b64encode(encrypted).decode(),
+    }
+    with pytest.raises(CredentialsError) as refused:
+        credentials.load(str(kubeconfig(tmp_path, user=user)))
+    assert str(refused.value) == (
+        f"{tmp_path / 'config'}, context 'here': the key of the client certificate is encrypted, "
+        "which kubectl does not accept either"
+    )
 
 
 @pytest.mark.parametrize("issuer", [authorities.NAME, "corporate root"])
