@@ -108,7 +108,7 @@ class TokenFile:
     _read_at: float | None = None
 
     def token(self) -> str:
-        """Return the token, read again once it is `TOKEN_TTL` old; the old one if reading fails."""
+        """Return the token, read again once it is `TOKEN_TTL` old; the old one if there is none to read."""
         if self._read_at is None or self.clock() - self._read_at >= TOKEN_TTL:
             self.reload()
         return self._token
@@ -117,7 +117,10 @@ class TokenFile:
         """Read the file now; True if the token changed."""
         before = self._token
         try:
-            self._token = self.path.read_text().strip()
+            token = self.path.read_text(encoding="utf-8", errors="replace").strip()
+            if not token:  # being written, perhaps; without a token, requests would be anonymous
+                raise OSError(f"{self.path} contains no token")
+            self._token = token
         except OSError:
             if not before:
                 raise
@@ -297,6 +300,8 @@ class Credentials:
 
 
 def _authorize(request: aiohttp.ClientRequest, token: str | None) -> None:
+    if token and not token.isprintable():
+        raise CredentialsError("the token contains a line break or another control character")
     if token:
         request.headers["Authorization"] = f"Bearer {token}"
 

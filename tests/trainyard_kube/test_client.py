@@ -229,6 +229,9 @@ def test_a_token_is_read_again_every_minute(tmp_path: Path) -> None:
     assert token.token() == "one"
     now[0] = 60.0
     assert token.token() == "two"
+    file.write_text("\n")
+    now[0] = 120.0
+    assert token.token() == "two"
     file.unlink()
     now[0] = 180.0
     assert token.token() == "two"
@@ -256,6 +259,31 @@ def test_a_kubeconfig_names_server_and_token(tmp_path: Path) -> None:
     assert found.token_source.token() == "secret"
     assert found.tls is not None
     assert found.tls.check_hostname
+
+
+@pytest.mark.parametrize("content", [b"", b" \n"])
+def test_a_file_without_a_token_is_refused_at_once_and_nobody_is_anonymous(
+    tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / "t").write_bytes(content)
+    with pytest.raises(CredentialsError) as refused:
+        credentials.load(str(kubeconfig(tmp_path, user={"tokenFile": "t"})))
+    assert str(refused.value) == f"{tmp_path}/config, context 'here': {tmp_path}/t contains no token"
+
+
+@pytest.mark.parametrize("content", [b"a\nb", "a".encode("utf-16")])
+def test_a_token_that_no_request_can_have_is_not_accepted(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "t").write_bytes(content)
+
+    async def test() -> None:
+        loaded = credentials.load(
+            str(kubeconfig(tmp_path, {"server": "http://127.0.0.1:1"}, {"tokenFile": "t"}))
+        )
+        async with Client(loaded) as client:
+            with pytest.raises(UnauthorizedError, match="^the token contains a line break or another"):
+                await client.get("/version")
+
+    run(test)
 
 
 def test_a_user_acts_as_whom_the_kubeconfig_names_in_requests_and_streams(tmp_path: Path) -> None:
