@@ -471,6 +471,8 @@ def _credentials(
     tls: ssl.SSLContext | None = None
     tls_files: TlsFiles | None = None
     ca: bytes | None = None
+    # As client-go: a token that stands in the kubeconfig, or in a file, is used instead of the plugin's.
+    plugin = None if user.get("token") or user.get("tokenFile") else user.get("exec")
     if server.startswith("https:"):
         try:
             ca = _pem(cluster, "certificate-authority", cluster_dir)
@@ -480,13 +482,13 @@ def _credentials(
             if (certificate is None) != (key is None):
                 raise CredentialsError(f"{where}: client certificate and key come in pairs")
             _fill(tls, (None, certificate, key))
-            if not user.get("exec"):  # a plugin keeps the context itself
+            if not plugin:  # a plugin keeps the context itself
                 pems = (ca, certificate, key)
                 tls_files = TlsFiles(tls, lambda: pems, pems)
         except OSError as error:
             raise CredentialsError(f"{where}: {error}") from error
     token_source: TokenSource | None = None
-    if plugin := user.get("exec"):
+    if plugin:
         if run_plugin is None:
             raise CredentialsError(
                 f"{where}: exec plugins are not supported here; use a token, tokenFile or client certificate"
