@@ -439,9 +439,58 @@ def _pems(paths: list[Path], context: str | None) -> Pems:
     return (None, None, None) if files is None else files.loaded
 
 
+class _Context(msgspec.Struct):
+    cluster: str | None = None
+    user: str | None = None
+    namespace: str | None = None
+
+
+class _Cluster(msgspec.Struct, rename="kebab"):
+    server: str | None = None
+    certificate_authority: str | None = None
+    certificate_authority_data: str | None = None
+    insecure_skip_tls_verify: bool | None = None
+    tls_server_name: str | None = None
+    proxy_url: str | None = None
+    extensions: list[dict[str, Any]] | None = None
+
+
+class _User(msgspec.Struct, rename="kebab"):
+    client_certificate: str | None = None
+    client_certificate_data: str | None = None
+    client_key: str | None = None
+    client_key_data: str | None = None
+    token: str | None = None
+    token_file: str | None = msgspec.field(default=None, name="tokenFile")
+
+
+class _NamedContext(msgspec.Struct):
+    name: str
+    context: _Context | None = None
+
+
+class _NamedCluster(msgspec.Struct):
+    name: str
+    cluster: _Cluster | None = None
+
+
+class _NamedUser(msgspec.Struct):
+    name: str
+    user: _User | None = None
+
+
+class _Kubeconfig(msgspec.Struct):
+    """The types of what is read of a kubeconfig; kubectl refuses others too."""
+
+    current_context: str | None = msgspec.field(default=None, name="current-context")
+    contexts: list[_NamedContext] | None = None
+    clusters: list[_NamedCluster] | None = None
+    users: list[_NamedUser] | None = None
+
+
 def _document(path: Path) -> Mapping[str, Any]:
     try:
-        document = yaml.safe_load(path.read_text())
+        document = yaml.safe_load(path.read_bytes())  # UTF-8, or UTF-16 with its mark, as Windows writes it
     except OSError as error:
         raise CredentialsError(f"kubeconfig {path}: {error.strerror}") from error
     except (yaml.YAMLError, AttributeError, LookupError, ValueError) as error:  # as PyYAML does for a date
@@ -450,10 +499,10 @@ def _document(path: Path) -> Mapping[str, Any]:
         return {}
     if not isinstance(document, dict):
         raise CredentialsError(f"kubeconfig {path}: not a kubeconfig")
-    for section in ("contexts", "clusters", "users"):
-        entries = document.get(section) or []
-        if not isinstance(entries, list) or not all(isinstance(e, dict) and "name" in e for e in entries):
-            raise CredentialsError(f"kubeconfig {path}: {section} is not a list of named entries")
+    try:
+        msgspec.convert(document, _Kubeconfig)
+    except msgspec.ValidationError as error:
+        raise CredentialsError(f"kubeconfig {path}: {error}") from error
     return document
 
 

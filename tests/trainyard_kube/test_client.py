@@ -389,6 +389,55 @@ def test_a_missing_or_broken_kubeconfig_is_said_in_one_line(tmp_path: Path) -> N
         credentials.load(str(kubeconfig(tmp_path)), "x")
 
 
+@pytest.mark.parametrize(
+    ("section", "entry", "words"),
+    [
+        ("contexts", "here", "Expected `object`, got `str` - at `$.contexts[1]`"),
+        ("contexts", {"context": {}}, "Object missing required field `name` - at `$.contexts[1]`"),
+        ("contexts", {"name": 5}, "Expected `str`, got `int` - at `$.contexts[1].name`"),
+        (
+            "clusters",
+            {"name": "d", "cluster": "c"},
+            "Expected `object | null`, got `str` - at `$.clusters[1].cluster`",
+        ),
+        (
+            "clusters",
+            {"name": "d", "cluster": {"tls-server-name": 5}},
+            "Expected `str | null`, got `int` - at `$.clusters[1].cluster.tls-server-name`",
+        ),
+        (
+            "users",
+            {"name": "v", "user": {"tokenFile": ["t"]}},
+            "Expected `str | null`, got `array` - at `$.users[1].user.tokenFile`",
+        ),
+        (
+            "users",
+            {"name": "v", "user": {"token": 12345}},
+            "Expected `str | null`, got `int` - at `$.users[1].user.token`",
+        ),
+    ],
+)
+def test_a_value_of_another_type_is_named_and_no_traceback(
+    tmp_path: Path, section: str, entry: object, words: str
+) -> None:
+    path = kubeconfig(tmp_path)
+    document = yaml.safe_load(path.read_text())
+    document[section].append(entry)
+    path.write_text(yaml.safe_dump(document))
+    with pytest.raises(CredentialsError) as refused:
+        credentials.load(str(path))
+    assert str(refused.value) == f"kubeconfig {path}: {words}"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_kubeconfig_may_be_written_on_windows(tmp_path: Path, encoding: str) -> None:
+    path = kubeconfig(tmp_path, user={"token": "secret"})
+    text = path.read_text().replace("here", "b\u00fcro").replace("\n", "\r\n")
+    path.write_bytes(text.encode(encoding))
+    loaded = credentials.load(str(path))
+    assert (loaded.token, loaded.source) == ("secret", f"kubeconfig {path}, context 'b\u00fcro'")
+
+
 def test_several_paths_are_for_the_variable_and_not_for_an_option_or_a_stack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
