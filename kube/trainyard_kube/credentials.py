@@ -522,7 +522,7 @@ def _credentials(
     ca: bytes | None = None
     # As client-go: a token that stands in the kubeconfig, or in a file, is used instead of the plugin's.
     plugin = None if user.get("token") or user.get("tokenFile") else user.get("exec")
-    if server.startswith("https:"):
+    if urlsplit(server).scheme == "https":  # also of HTTPS://
         try:
             ca = _pem(cluster, "certificate-authority", cluster_dir)
             tls = _verifying(ca)
@@ -622,11 +622,12 @@ def require_proxy(proxy: str, place: str) -> None:
 
 
 def _url(text: str) -> SplitResult | None:
-    """The parts of a URL with a host; None if it is none."""
+    """The parts of a URL with a host that can be looked up; None if it is none."""
     try:
         url = urlsplit(text)
+        (url.hostname or "").encode("idna")  # as its look-up does, with an error that no client expects
         return url if url.hostname and url.port != 0 else None
-    except ValueError:  # of its port, or of an IPv6 address
+    except ValueError:  # of its port, of an IPv6 address, or of a label of its host
         return None
 
 

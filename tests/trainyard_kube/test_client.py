@@ -286,6 +286,15 @@ def test_a_token_that_no_request_can_have_is_not_accepted(tmp_path: Path, conten
     run(test)
 
 
+def test_a_server_in_capitals_is_trusted_by_the_authority_of_the_kubeconfig(tmp_path: Path) -> None:
+    serving = certificates.issue(["10.0.0.1"], datetime.now(UTC))
+    authority = base64.b64encode(serving.authorities).decode()
+    cluster = {"server": "HTTPS://10.0.0.1:6443/", "certificate-authority-data": authority}
+    loaded = credentials.load(str(kubeconfig(tmp_path, cluster)))
+    assert loaded.tls is not None
+    assert len(loaded.tls.get_ca_certs()) == 1
+
+
 def test_a_user_acts_as_whom_the_kubeconfig_names_in_requests_and_streams(tmp_path: Path) -> None:
     heard: list[list[tuple[str, str]]] = []
     other = {"as": "ada", "as-uid": "u-1", "as-groups": ["a", "b"], "as-user-extra": {"Team/x": ["1", "2"]}}
@@ -355,6 +364,8 @@ def test_an_empty_file_beside_a_kubeconfig_is_no_error(
         ({"server": "nonsense"}, {}, "not a URL"),
         ({"server": "https://host:port"}, {}, "not a URL"),
         ({"server": "https://[host"}, {}, "not a URL"),
+        ({"server": "https://api..corp:6443"}, {}, "not a URL"),
+        ({"server": "https://api.corp:6443", "proxy-url": "http://.corp:3128"}, {}, "proxy-url is not a URL"),
         ({"certificate-authority": "gone.crt"}, {}, "gone.crt"),
         ({"certificate-authority-data": "%%%"}, {}, "here"),
         ({"certificate-authority-data": "\u00e9"}, {}, "certificate-authority-data is not base64"),
