@@ -596,4 +596,6 @@ def _no_token(error: CredentialsError) -> RetriableError:
 
 def _no_answer(method: str, path: str, error: BaseException) -> RetriableError:
     problem = "timed out" if isinstance(error, TimeoutError) else str(error)
+    if isinstance(error, aiohttp.ClientHttpProxyError):  # whose text has the proxy's URL, password included
+        problem = f"the proxy answers {error.status} {error.message}"
     return RetriableError(f"{method} {path}: {problem or type(error).__name__}")

@@ -649,6 +649,25 @@ def test_an_authority_that_kubectl_trusts_is_trusted_whatever_it_lacks_and_whoev
     assert run(test) == {"gitVersion": "v0"}
 
 
+def test_a_proxy_that_refuses_is_told_without_its_password() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async def test() -> None:
+        async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+            proxy = f"http://me:secret@127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            who = Credentials("https://10.0.0.1:6443", ssl.create_default_context(), proxy=proxy)
+            async with Client(who) as client:
+                with pytest.raises(RetriableError) as refused:
+                    await client.get("/version")
+        assert str(refused.value) == "GET /version: the proxy answers 407 Proxy Authentication Required"
+
+    run(test)
+
+
 def test_a_body_has_the_escapes_of_kubernetes_own_encoder() -> None:
     """Otherwise the API server, which patches a ControllerRevision, finds its data changed."""
     text = {"command": "a && b < c > d \u2028 \u00e4"}
