@@ -560,6 +560,12 @@ class _Response:
             for warning in warnings_in(response.headers.getall("Warning", ())):
                 self._warned(warning)
         if response.status < 300:
+            if response.content_type == "text/html":
+                response.close()
+                raise RetriableError(
+                    f"{self._method} {self._path}: the answer is a web page and not the API server's; "
+                    "perhaps you have to log in to a gateway or a proxy again"
+                )
             return response
         try:
             body = await response.read()

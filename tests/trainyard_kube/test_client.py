@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -80,6 +80,29 @@ def test_an_answer_in_plain_text_is_an_error_like_any_other() -> None:
     error = error_from(502, b"<html>bad gateway</html>")
     assert isinstance(error, RetriableError)
     assert "bad gateway" in str(error)
+
+
+def test_a_login_page_in_place_of_an_answer_is_an_error_and_no_log() -> None:
+    async def login(_: web.Request) -> web.Response:
+        return web.Response(text="<html>Log in</html>", content_type="text/html")
+
+    async def test() -> None:
+        app = web.Application()
+        app.router.add_get("/{path}", login)
+        async with TestServer(app) as server:
+            who = Credentials(str(server.make_url("")).rstrip("/"), None)
+            async with Client(who) as client:
+                requests: list[Callable[[], Awaitable[object]]] = [
+                    lambda: client.text("/log"),
+                    lambda: client.get("/log"),
+                    lambda: anext(client.stream("/log", params={}, inactivity=60)),
+                    lambda: anext(client.watch("/log", params={})),
+                ]
+                for request in requests:
+                    with pytest.raises(RetriableError, match="^GET /log: the answer is a web page and not"):
+                        await request()
+
+    run(test)
 
 
 def test_an_object_too_large_for_etcd_is_no_server_error() -> None:
