@@ -184,7 +184,6 @@ class Resource:
 class _Status(msgspec.Struct):
     message: str = ""
     reason: str = ""
-    code: int = 0
     details: dict[str, Any] | None = None
 
 

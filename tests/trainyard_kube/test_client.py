@@ -82,6 +82,11 @@ def test_an_answer_in_plain_text_is_an_error_like_any_other() -> None:
     assert "bad gateway" in str(error)
 
 
+def test_the_message_of_a_gateway_whose_code_is_a_word_is_shown() -> None:
+    body = b'{"type":"error","status":503,"code":"ClusterUnavailable","message":"cluster agent disconnected"}'
+    assert str(error_from(503, body)) == "503 : cluster agent disconnected"
+
+
 def test_a_login_page_in_place_of_an_answer_is_an_error_and_no_log() -> None:
     async def login(_: web.Request) -> web.Response:
         return web.Response(text="<html>Log in</html>", content_type="text/html")
