@@ -405,7 +405,10 @@ class Client:
 
     def _open(self, path: str, params: Query, inactivity: float) -> _Response:
         """A GET whose answer has no known end."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=inactivity)
+        # `connect` also counts the answer of a proxy, which `sock_connect` and `sock_read` do not.
+        timeout = aiohttp.ClientTimeout(
+            total=None, connect=REQUEST_TIMEOUT, sock_connect=CONNECT_TIMEOUT, sock_read=inactivity
+        )
         return self._send("GET", path, params=params, timeout=timeout)
 
     @asynccontextmanager

@@ -677,6 +677,26 @@ def test_an_authority_that_kubectl_trusts_is_trusted_whatever_it_lacks_and_whoev
     assert run(test) == {"gitVersion": "v0"}
 
 
+def test_a_stream_through_a_proxy_that_does_not_answer_counts_as_broken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("trainyard_kube.client.REQUEST_TIMEOUT", 0.05)
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()  # until the client hangs up
+        writer.close()
+
+    async def test() -> None:
+        async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
+            proxy = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            who = Credentials("https://10.0.0.1:6443", ssl.create_default_context(), proxy=proxy)
+            async with Client(who) as client:
+                with pytest.raises(RetriableError, match="timed out"):
+                    await anext(client.watch("/pods", params={}))
+
+    run(test, timeout=60)
+
+
 def test_a_proxy_that_refuses_is_told_without_its_password() -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
