@@ -184,7 +184,6 @@ class Resource:
 class _Status(msgspec.Struct):
     message: str = ""
     reason: str = ""
-    code: int = 0
     details: dict[str, Any] | None = None
 
 
@@ -406,7 +405,10 @@ class Client:
 
     def _open(self, path: str, params: Query, inactivity: float) -> _Response:
         """A GET whose answer has no known end."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=inactivity)
+        # `connect` also counts the answer of a proxy, which `sock_connect` and `sock_read` do not.
+        timeout = aiohttp.ClientTimeout(
+            total=None, connect=REQUEST_TIMEOUT, sock_connect=CONNECT_TIMEOUT, sock_read=inactivity
+        )
         return self._send("GET", path, params=params, timeout=timeout)
 
     @asynccontextmanager
@@ -560,6 +562,12 @@ class _Response:
             for warning in warnings_in(response.headers.getall("Warning", ())):
                 self._warned(warning)
         if response.status < 300:
+            if response.content_type == "text/html":
+                response.close()
+                raise RetriableError(
+                    f"{self._method} {self._path}: the answer is a web page and not the API server's; "
+                    "perhaps you have to log in to a gateway or a proxy again"
+                )
             return response
         try:
             body = await response.read()
@@ -596,4 +604,6 @@ def _no_token(error: CredentialsError) -> RetriableError:
 
 def _no_answer(method: str, path: str, error: BaseException) -> RetriableError:
     problem = "timed out" if isinstance(error, TimeoutError) else str(error)
+    if isinstance(error, aiohttp.ClientHttpProxyError):  # whose text has the proxy's URL, password included
+        problem = f"the proxy answers {error.status} {error.message}"
     return RetriableError(f"{method} {path}: {problem or type(error).__name__}")

@@ -10,7 +10,6 @@ run it, as the command does (docs/adr/0015).
 from __future__ import annotations
 
 import base64
-import binascii
 import contextlib
 import os
 import shlex
@@ -20,7 +19,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, NoReturn, Protocol
 from urllib.parse import SplitResult, quote, urlsplit
 
 import aiohttp
@@ -109,7 +108,7 @@ class TokenFile:
     _read_at: float | None = None
 
     def token(self) -> str:
-        """Return the token, read again once it is `TOKEN_TTL` old; the old one if reading fails."""
+        """Return the token, read again once it is `TOKEN_TTL` old; the old one if there is none to read."""
         if self._read_at is None or self.clock() - self._read_at >= TOKEN_TTL:
             self.reload()
         return self._token
@@ -118,7 +117,10 @@ class TokenFile:
         """Read the file now; True if the token changed."""
         before = self._token
         try:
-            self._token = self.path.read_text().strip()
+            token = self.path.read_text(encoding="utf-8", errors="replace").strip()
+            if not token:  # being written, perhaps; without a token, requests would be anonymous
+                raise OSError(f"{self.path} contains no token")
+            self._token = token
         except OSError:
             if not before:
                 raise
@@ -157,21 +159,48 @@ class TlsFiles:
             pems = self.read()
             if pems == self.loaded:
                 return False
-            _fill(ssl.create_default_context(), pems)  # fails here, not in the one in use
+            _fill(_verifying(None), pems)  # fails here, not in the one in use
             _fill(self.context, pems)
-        except (OSError, ssl.SSLError, UnicodeDecodeError, binascii.Error) as error:
+        except OSError as error:
             raise CredentialsError(f"certificates of the API server: {error}") from error
         self.loaded = pems
         return True
 
 
+def _verifying(authority: bytes | None) -> ssl.SSLContext:
+    """A context that trusts this CA; without one, those of this machine."""
+    context = ssl.create_default_context(cadata=None if authority is None else _ascii(authority))
+    # By Go's rules, so that the clusters of kubectl can be reached. From Python 3.13 on, a certificate also
+    # needs the identifiers of keys, which those of older EKS clusters lack; before, a CA had to be a root.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
 def _fill(context: ssl.SSLContext, pems: Pems) -> None:
     authority, certificate, key = pems
     if authority is not None:
-        context.load_verify_locations(cadata=authority.decode())
+        context.load_verify_locations(cadata=_ascii(authority))
     if certificate is not None and key is not None:
-        with as_file(certificate) as certificate_file, as_file(key) as key_file:
-            context.load_cert_chain(certificate_file, key_file)
+        use_certificate(context, certificate, key)
+
+
+def _ascii(authority: bytes) -> str:
+    """The certificates of a CA, as `ssl` takes them; comments between them may be in any encoding."""
+    if b"-----BEGIN " not in authority:  # for an empty one, `ssl` would trust the CAs of this machine
+        raise OSError("the CA of the API server contains no certificate in PEM format")
+    return authority.decode("ascii", "ignore")
+
+
+def use_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Present this client certificate on new connections. Raises `OSError` if that is not possible."""
+    with as_file(certificate) as certificate_file, as_file(key) as key_file:
+        # Without this, OpenSSL asks for the password on the terminal, and waits.
+        context.load_cert_chain(certificate_file, key_file, _no_password)
+
+
+def _no_password() -> NoReturn:
+    raise OSError("the key of the client certificate is encrypted, which kubectl does not accept either")
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +300,8 @@ class Credentials:
 
 
 def _authorize(request: aiohttp.ClientRequest, token: str | None) -> None:
+    if token and not token.isprintable():
+        raise CredentialsError("the token contains a line break or another control character")
     if token:
         request.headers["Authorization"] = f"Bearer {token}"
 
@@ -314,8 +345,8 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT) -> Credentials:
     try:
         token.reload()
         authority = (folder / "ca.crt").read_bytes()
-        tls = ssl.create_default_context(cadata=authority.decode())
-    except (OSError, ssl.SSLError) as error:
+        tls = _verifying(authority)
+    except OSError as error:
         raise CredentialsError(f"service account in {folder}: {error}") from error
     if ":" in host:
         host = f"[{host}]"
@@ -408,9 +439,58 @@ def _pems(paths: list[Path], context: str | None) -> Pems:
     return (None, None, None) if files is None else files.loaded
 
 
+class _Context(msgspec.Struct):
+    cluster: str | None = None
+    user: str | None = None
+    namespace: str | None = None
+
+
+class _Cluster(msgspec.Struct, rename="kebab"):
+    server: str | None = None
+    certificate_authority: str | None = None
+    certificate_authority_data: str | None = None
+    insecure_skip_tls_verify: bool | None = None
+    tls_server_name: str | None = None
+    proxy_url: str | None = None
+    extensions: list[dict[str, Any]] | None = None
+
+
+class _User(msgspec.Struct, rename="kebab"):
+    client_certificate: str | None = None
+    client_certificate_data: str | None = None
+    client_key: str | None = None
+    client_key_data: str | None = None
+    token: str | None = None
+    token_file: str | None = msgspec.field(default=None, name="tokenFile")
+
+
+class _NamedContext(msgspec.Struct):
+    name: str
+    context: _Context | None = None
+
+
+class _NamedCluster(msgspec.Struct):
+    name: str
+    cluster: _Cluster | None = None
+
+
+class _NamedUser(msgspec.Struct):
+    name: str
+    user: _User | None = None
+
+
+class _Kubeconfig(msgspec.Struct):
+    """The types of what is read of a kubeconfig; kubectl refuses others too."""
+
+    current_context: str | None = msgspec.field(default=None, name="current-context")
+    contexts: list[_NamedContext] | None = None
+    clusters: list[_NamedCluster] | None = None
+    users: list[_NamedUser] | None = None
+
+
 def _document(path: Path) -> Mapping[str, Any]:
     try:
-        document = yaml.safe_load(path.read_text())
+        document = yaml.safe_load(path.read_bytes())  # UTF-8, or UTF-16 with its mark, as Windows writes it
     except OSError as error:
         raise CredentialsError(f"kubeconfig {path}: {error.strerror}") from error
     except (yaml.YAMLError, AttributeError, LookupError, ValueError) as error:  # as PyYAML does for a date
@@ -419,10 +499,10 @@ def _document(path: Path) -> Mapping[str, Any]:
         return {}
     if not isinstance(document, dict):
         raise CredentialsError(f"kubeconfig {path}: not a kubeconfig")
-    for section in ("contexts", "clusters", "users"):
-        entries = document.get(section) or []
-        if not isinstance(entries, list) or not all(isinstance(e, dict) and "name" in e for e in entries):
-            raise CredentialsError(f"kubeconfig {path}: {section} is not a list of named entries")
+    try:
+        msgspec.convert(document, _Kubeconfig)
+    except msgspec.ValidationError as error:
+        raise CredentialsError(f"kubeconfig {path}: {error}") from error
     return document
 
 
@@ -440,22 +520,24 @@ def _credentials(
     tls: ssl.SSLContext | None = None
     tls_files: TlsFiles | None = None
     ca: bytes | None = None
-    if server.startswith("https:"):
+    # As client-go: a token that stands in the kubeconfig, or in a file, is used instead of the plugin's.
+    plugin = None if user.get("token") or user.get("tokenFile") else user.get("exec")
+    if urlsplit(server).scheme == "https":  # also of HTTPS://
         try:
             ca = _pem(cluster, "certificate-authority", cluster_dir)
-            tls = ssl.create_default_context(cadata=ca.decode() if ca is not None else None)
+            tls = _verifying(ca)
             certificate = _pem(user, "client-certificate", user_dir)
             key = _pem(user, "client-key", user_dir)
             if (certificate is None) != (key is None):
                 raise CredentialsError(f"{where}: client certificate and key come in pairs")
             _fill(tls, (None, certificate, key))
-            if not user.get("exec"):  # a plugin keeps the context itself
+            if not plugin:  # a plugin keeps the context itself
                 pems = (ca, certificate, key)
                 tls_files = TlsFiles(tls, lambda: pems, pems)
-        except (OSError, ssl.SSLError, binascii.Error, UnicodeDecodeError) as error:
+        except OSError as error:
             raise CredentialsError(f"{where}: {error}") from error
     token_source: TokenSource | None = None
-    if plugin := user.get("exec"):
+    if plugin:
         if run_plugin is None:
             raise CredentialsError(
                 f"{where}: exec plugins are not supported here; use a token, tokenFile or client certificate"
@@ -540,18 +622,22 @@ def require_proxy(proxy: str, place: str) -> None:
 
 
 def _url(text: str) -> SplitResult | None:
-    """The parts of a URL with a host; None if it is none."""
+    """The parts of a URL with a host that can be looked up; None if it is none."""
     try:
         url = urlsplit(text)
+        (url.hostname or "").encode("idna")  # as its look-up does, with an error that no client expects
         return url if url.hostname and url.port != 0 else None
-    except ValueError:  # of its port, or of an IPv6 address
+    except ValueError:  # of its port, of an IPv6 address, or of a label of its host
         return None
 
 
 def _pem(section: Mapping[str, Any], name: str, folder: Path) -> bytes | None:
     if data := section.get(f"{name}-data"):
-        # As Go does: tools wrap it in lines.
-        return base64.b64decode(str(data).replace("\n", "").replace("\r", ""), validate=True)
+        try:
+            # As Go does: tools wrap it in lines.
+            return base64.b64decode(str(data).replace("\n", "").replace("\r", ""), validate=True)
+        except ValueError as error:
+            raise OSError(f"{name}-data is not base64: {error}") from error
     if path := section.get(name):
         return (folder / _path(path)).read_bytes()
     return None

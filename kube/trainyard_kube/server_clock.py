@@ -41,4 +41,6 @@ class ServerClock:
             server = parsedate_to_datetime(date) + timedelta(seconds=self._steady() - at)
         except ValueError:
             return local
+        if server.tzinfo is None:  # a date that ends in -0000, which is UTC too
+            server = server.replace(tzinfo=UTC)
         return local if abs((local - server).total_seconds()) <= TOLERATED else server

@@ -132,6 +132,21 @@ def test_a_plugin_that_gives_a_token_is_run_once_while_the_token_is_good(folder:
     assert runs(folder) == 1
 
 
+@pytest.mark.parametrize("user", [{"token": "own"}, {"tokenFile": "own"}])
+def test_a_token_of_the_kubeconfig_is_used_instead_of_the_plugins_as_by_kubectl(
+    folder: Path, user: dict[str, str]
+) -> None:
+    (folder / "own").write_text("own")
+    config = Path(kubeconfig(folder, "https://10.0.0.1", plugin(folder, {"token": "first"})))
+    document = yaml.safe_load(config.read_text())
+    document["users"][0]["user"] |= user
+    config.write_text(yaml.safe_dump(document))
+    loaded = connection.load(str(config), None)
+    token = loaded.token if loaded.token_source is None else loaded.token_source.token()
+    assert token == "own"
+    assert not (folder / "runs").exists()
+
+
 def test_a_plugin_is_run_again_when_its_token_has_expired(folder: Path) -> None:
     async def test() -> None:
         async with cluster(bearer("second")).serving() as url:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import authorities
 from tests.support.fake_api import FakeApi, run, status
 from trainyard_initializers import request
 from trainyard_initializers.cache import settings
@@ -427,6 +428,22 @@ def test_a_server_that_another_authority_has_signed_gets_no_token(
                 await asyncio.to_thread(asks, url)
 
     run(test)
+
+
+@pytest.mark.parametrize("issuer", [authorities.NAME, "corporate root"])
+def test_an_authority_that_kubectl_trusts_is_trusted_whatever_it_lacks_and_whoever_has_issued_it(
+    api: FakeApi, account: Path, monkeypatch: pytest.MonkeyPatch, issuer: str
+) -> None:
+    authorities.contexts_of_python_3_13(monkeypatch)
+    authority, context = authorities.without_key_identifiers(account, issuer)
+    (account / "ca.crt").write_bytes(authority)
+
+    async def test() -> dict[str, Any]:
+        async with api.serving(context) as url:
+            cluster = Cluster(url.replace("localhost", "127.0.0.1"), account)
+            return await asyncio.to_thread(cluster.get, "trainer.kubeflow.org/v1alpha1", "TrainJob", "tj")
+
+    assert run(test)["metadata"]["uid"] == "u1"
 
 
 @pytest.mark.parametrize(

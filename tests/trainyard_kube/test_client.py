@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,8 +17,9 @@ import pytest
 import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from cryptography.hazmat.primitives import serialization
 
-from tests.support import objects
+from tests.support import authorities, objects
 from tests.support.fake_api import FakeApi, run, status
 from trainyard_kube import credentials
 from trainyard_kube.client import (
@@ -79,6 +80,34 @@ def test_an_answer_in_plain_text_is_an_error_like_any_other() -> None:
     error = error_from(502, b"<html>bad gateway</html>")
     assert isinstance(error, RetriableError)
     assert "bad gateway" in str(error)
+
+
+def test_the_message_of_a_gateway_whose_code_is_a_word_is_shown() -> None:
+    body = b'{"type":"error","status":503,"code":"ClusterUnavailable","message":"cluster agent disconnected"}'
+    assert str(error_from(503, body)) == "503 : cluster agent disconnected"
+
+
+def test_a_login_page_in_place_of_an_answer_is_an_error_and_no_log() -> None:
+    async def login(_: web.Request) -> web.Response:
+        return web.Response(text="<html>Log in</html>", content_type="text/html")
+
+    async def test() -> None:
+        app = web.Application()
+        app.router.add_get("/{path}", login)
+        async with TestServer(app) as server:
+            who = Credentials(str(server.make_url("")).rstrip("/"), None)
+            async with Client(who) as client:
+                requests: list[Callable[[], Awaitable[object]]] = [
+                    lambda: client.text("/log"),
+                    lambda: client.get("/log"),
+                    lambda: anext(client.stream("/log", params={}, inactivity=60)),
+                    lambda: anext(client.watch("/log", params={})),
+                ]
+                for request in requests:
+                    with pytest.raises(RetriableError, match="^GET /log: the answer is a web page and not"):
+                        await request()
+
+    run(test)
 
 
 def test_an_object_too_large_for_etcd_is_no_server_error() -> None:
@@ -228,6 +257,9 @@ def test_a_token_is_read_again_every_minute(tmp_path: Path) -> None:
     assert token.token() == "one"
     now[0] = 60.0
     assert token.token() == "two"
+    file.write_text("\n")
+    now[0] = 120.0
+    assert token.token() == "two"
     file.unlink()
     now[0] = 180.0
     assert token.token() == "two"
@@ -255,6 +287,40 @@ def test_a_kubeconfig_names_server_and_token(tmp_path: Path) -> None:
     assert found.token_source.token() == "secret"
     assert found.tls is not None
     assert found.tls.check_hostname
+
+
+@pytest.mark.parametrize("content", [b"", b" \n"])
+def test_a_file_without_a_token_is_refused_at_once_and_nobody_is_anonymous(
+    tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / "t").write_bytes(content)
+    with pytest.raises(CredentialsError) as refused:
+        credentials.load(str(kubeconfig(tmp_path, user={"tokenFile": "t"})))
+    assert str(refused.value) == f"{tmp_path}/config, context 'here': {tmp_path}/t contains no token"
+
+
+@pytest.mark.parametrize("content", [b"a\nb", "a".encode("utf-16")])
+def test_a_token_that_no_request_can_have_is_not_accepted(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "t").write_bytes(content)
+
+    async def test() -> None:
+        loaded = credentials.load(
+            str(kubeconfig(tmp_path, {"server": "http://127.0.0.1:1"}, {"tokenFile": "t"}))
+        )
+        async with Client(loaded) as client:
+            with pytest.raises(UnauthorizedError, match="^the token contains a line break or another"):
+                await client.get("/version")
+
+    run(test)
+
+
+def test_a_server_in_capitals_is_trusted_by_the_authority_of_the_kubeconfig(tmp_path: Path) -> None:
+    serving = certificates.issue(["10.0.0.1"], datetime.now(UTC))
+    authority = base64.b64encode(serving.authorities).decode()
+    cluster = {"server": "HTTPS://10.0.0.1:6443/", "certificate-authority-data": authority}
+    loaded = credentials.load(str(kubeconfig(tmp_path, cluster)))
+    assert loaded.tls is not None
+    assert len(loaded.tls.get_ca_certs()) == 1
 
 
 def test_a_user_acts_as_whom_the_kubeconfig_names_in_requests_and_streams(tmp_path: Path) -> None:
@@ -326,8 +392,12 @@ def test_an_empty_file_beside_a_kubeconfig_is_no_error(
         ({"server": "nonsense"}, {}, "not a URL"),
         ({"server": "https://host:port"}, {}, "not a URL"),
         ({"server": "https://[host"}, {}, "not a URL"),
+        ({"server": "https://api..corp:6443"}, {}, "not a URL"),
+        ({"server": "https://api.corp:6443", "proxy-url": "http://.corp:3128"}, {}, "proxy-url is not a URL"),
         ({"certificate-authority": "gone.crt"}, {}, "gone.crt"),
         ({"certificate-authority-data": "%%%"}, {}, "here"),
+        ({"certificate-authority-data": "\u00e9"}, {}, "certificate-authority-data is not base64"),
+        ({"certificate-authority-data": "DATA+OMITTED"}, {}, "server contains no certificate"),
         ({}, {"exec": {"command": "aws"}}, "exec plugins are not supported here"),
         ({}, {"auth-provider": {"name": "gcp"}}, "auth-provider no longer exists"),
         ({"proxy-url": "socks5://proxy:1"}, {}, "use an http or https proxy"),
@@ -356,6 +426,55 @@ def test_a_missing_or_broken_kubeconfig_is_said_in_one_line(tmp_path: Path) -> N
             credentials.load(str(tmp_path / "bad"))
     with pytest.raises(CredentialsError, match=r"no context 'x' \(there are: here\)"):
         credentials.load(str(kubeconfig(tmp_path)), "x")
+
+
+@pytest.mark.parametrize(
+    ("section", "entry", "words"),
+    [
+        ("contexts", "here", "Expected `object`, got `str` - at `$.contexts[1]`"),
+        ("contexts", {"context": {}}, "Object missing required field `name` - at `$.contexts[1]`"),
+        ("contexts", {"name": 5}, "Expected `str`, got `int` - at `$.contexts[1].name`"),
+        (
+            "clusters",
+            {"name": "d", "cluster": "c"},
+            "Expected `object | null`, got `str` - at `$.clusters[1].cluster`",
+        ),
+        (
+            "clusters",
+            {"name": "d", "cluster": {"tls-server-name": 5}},
+            "Expected `str | null`, got `int` - at `$.clusters[1].cluster.tls-server-name`",
+        ),
+        (
+            "users",
+            {"name": "v", "user": {"tokenFile": ["t"]}},
+            "Expected `str | null`, got `array` - at `$.users[1].user.tokenFile`",
+        ),
+        (
+            "users",
+            {"name": "v", "user": {"token": 12345}},
+            "Expected `str | null`, got `int` - at `$.users[1].user.token`",
+        ),
+    ],
+)
+def test_a_value_of_another_type_is_named_and_no_traceback(
+    tmp_path: Path, section: str, entry: object, words: str
+) -> None:
+    path = kubeconfig(tmp_path)
+    document = yaml.safe_load(path.read_text())
+    document[section].append(entry)
+    path.write_text(yaml.safe_dump(document))
+    with pytest.raises(CredentialsError) as refused:
+        credentials.load(str(path))
+    assert str(refused.value) == f"kubeconfig {path}: {words}"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_kubeconfig_may_be_written_on_windows(tmp_path: Path, encoding: str) -> None:
+    path = kubeconfig(tmp_path, user={"token": "secret"})
+    text = path.read_text().replace("here", "b\u00fcro").replace("\n", "\r\n")
+    path.write_bytes(text.encode(encoding))
+    loaded = credentials.load(str(path))
+    assert (loaded.token, loaded.source) == ("secret", f"kubeconfig {path}, context 'b\u00fcro'")
 
 
 def test_several_paths_are_for_the_variable_and_not_for_an_option_or_a_stack(
@@ -490,6 +609,109 @@ def test_a_new_authority_of_the_cluster_is_trusted_without_a_restart(
             _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=found.tls)
             writer.close()
             await asyncio.sleep(0.01)
+
+    run(test)
+
+
+@pytest.mark.parametrize("source", [service_account, a_kubeconfig])
+def test_an_empty_authority_does_not_mean_those_of_this_machine(
+    source: Callable[[Path, pytest.MonkeyPatch], Credentials],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "ca.crt").write_bytes(b"")
+    with pytest.raises(CredentialsError, match="the CA of the API server contains no certificate"):
+        source(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+@pytest.mark.parametrize("source", [service_account, a_kubeconfig])
+def test_comments_in_an_authority_may_be_in_any_encoding(
+    source: Callable[[Path, pytest.MonkeyPatch], Credentials],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    encoding: str,
+) -> None:
+    authority, _ = served(tmp_path, "127.0.0.1")
+    (tmp_path / "ca.crt").write_bytes("# Autorit\u00e9 du groupe\n".encode(encoding) + authority)
+    loaded = source(tmp_path, monkeypatch)
+    assert loaded.tls is not None
+    assert len(loaded.tls.get_ca_certs()) == 1
+    assert loaded.tls_files is not None
+    assert not loaded.tls_files.reload()
+
+
+def test_nobody_is_asked_for_the_password_of_an_encrypted_key(tmp_path: Path) -> None:
+    issued = certificates.issue(["127.0.0.1"], datetime.now(UTC))
+    encrypted = serialization.load_pem_private_key(issued.key, None).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"secret"),
+    )
+    user = {
+        "client-certificate-data": base64.b64encode(issued.certificate).decode(),
+        "client-key-data": base64.b64encode(encrypted).decode(),
+    }
+    with pytest.raises(CredentialsError) as refused:
+        credentials.load(str(kubeconfig(tmp_path, user=user)))
+    assert str(refused.value) == (
+        f"{tmp_path / 'config'}, context 'here': the key of the client certificate is encrypted, "
+        "which kubectl does not accept either"
+    )
+
+
+@pytest.mark.parametrize("issuer", [authorities.NAME, "corporate root"])
+def test_an_authority_that_kubectl_trusts_is_trusted_whatever_it_lacks_and_whoever_has_issued_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, issuer: str
+) -> None:
+    authorities.contexts_of_python_3_13(monkeypatch)
+    authority, context = authorities.without_key_identifiers(tmp_path, issuer)
+    (tmp_path / "ca.crt").write_bytes(authority)
+
+    async def test() -> dict[str, Any]:
+        async with FakeApi().serving(context) as url:
+            cluster = {"server": url, "certificate-authority": "ca.crt"}
+            async with Client(credentials.load(str(kubeconfig(tmp_path, cluster)))) as client:
+                return await client.get("/version")
+
+    assert run(test) == {"gitVersion": "v0"}
+
+
+def test_a_stream_through_a_proxy_that_does_not_answer_counts_as_broken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("trainyard_kube.client.REQUEST_TIMEOUT", 0.05)
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()  # until the client hangs up
+        writer.close()
+
+    async def test() -> None:
+        async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
+            proxy = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            who = Credentials("https://10.0.0.1:6443", ssl.create_default_context(), proxy=proxy)
+            async with Client(who) as client:
+                with pytest.raises(RetriableError, match="timed out"):
+                    await anext(client.watch("/pods", params={}))
+
+    run(test, timeout=60)
+
+
+def test_a_proxy_that_refuses_is_told_without_its_password() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async def test() -> None:
+        async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+            proxy = f"http://me:secret@127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            who = Credentials("https://10.0.0.1:6443", ssl.create_default_context(), proxy=proxy)
+            async with Client(who) as client:
+                with pytest.raises(RetriableError) as refused:
+                    await client.get("/version")
+        assert str(refused.value) == "GET /version: the proxy answers 407 Proxy Authentication Required"
 
     run(test)
 

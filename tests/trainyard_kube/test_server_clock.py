@@ -39,6 +39,13 @@ def test_a_clock_that_is_wrong_is_not_believed_and_one_that_is_right_is_more_exa
     assert machine.seen == seen
 
 
+@pytest.mark.parametrize("zone", ["GMT", "-0000", "+0000", ""])
+def test_a_date_may_name_its_zone_in_any_way(zone: str) -> None:
+    machine = Machine(3600)
+    machine.clock.heard(DATE.replace("GMT", zone))
+    assert machine.seen == 0.0
+
+
 def test_a_clock_that_jumps_after_the_last_answer_is_not_believed_either() -> None:
     machine = Machine(0)
     machine.clock.heard(DATE)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import ssl
 import subprocess
 import sys
 import time
@@ -20,7 +19,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from trainyard_kube.credentials import CredentialsError, ExecPlugin, RenewalError, as_file
+from trainyard_kube.credentials import CredentialsError, ExecPlugin, RenewalError, use_certificate
 
 MARGIN: Final = timedelta(seconds=10)
 """Credentials that expire within this time are renewed: a request with them could arrive too late."""
@@ -166,9 +165,8 @@ class Credential:
             raise _error(self._plugin, "gave neither a token nor a client certificate")
         if certificate and self._plugin.tls is not None:
             try:
-                with as_file(certificate.encode()) as certfile, as_file(key.encode()) as keyfile:
-                    self._plugin.tls.load_cert_chain(certfile, keyfile)
-            except ssl.SSLError as error:
+                use_certificate(self._plugin.tls, certificate.encode(), key.encode())
+            except OSError as error:
                 raise _error(self._plugin, f"gave an unusable client certificate: {error}") from error
         self._status = status
 
