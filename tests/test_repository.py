@@ -1,8 +1,10 @@
 """The repository keeps its own promises: layout, names, and what it never holds."""
 
 import ast
+import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -104,6 +106,17 @@ def test_make_help_names_every_target() -> None:
     targets = set(re.findall(r"^\.PHONY: (.+)$", makefile, re.MULTILINE))
     described = set(re.findall(r"^([a-z0-9-]+):.*##", makefile, re.MULTILINE))
     assert described == targets
+
+
+@pytest.mark.parametrize("folder", [".", "examples/site"])
+def test_make_help_is_a_table_with_the_sed_of_macos_too(folder: str, tmp_path: Path) -> None:
+    sed = tmp_path / "sed"
+    sed.write_text(f"#!/bin/bash\nexec {shutil.which('sed')} \"${{@//\\\\t/t}}\"\n")  # \t is a t there
+    sed.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    listed = subprocess.check_output(["make", "-s", "help"], cwd=PROJECT / folder, env=environment, text=True)
+    assert "\nenvironment Make or update .venv\n" in listed
+    assert [line for line in listed.splitlines() if not re.match(r"[a-z0-9-]+ +\S", line)] == []
 
 
 def test_every_decision_record_says_status_context_decision_and_consequences() -> None:
