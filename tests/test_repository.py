@@ -8,11 +8,14 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 PROJECT = Path(__file__).parents[1]
 SOURCE_ROOTS = sorted(
@@ -89,6 +92,28 @@ def test_every_part_of_dev_pins_what_dev_pins() -> None:
     assert parts == ["operator", "platform", "policies", "initializers", "data-cache", "cli", "uv"]
     for name in parts:
         assert {k: v for k, v in pins(name).items() if dev.get(k) != v} == {}, name
+
+
+@pytest.mark.parametrize("system", ["Darwin", "Linux"])
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13", "3.14"])
+def test_dev_locks_what_its_packages_need_on_each_system(python: str, system: str) -> None:
+    there = {
+        "extra": "",
+        "platform_system": system,
+        "python_full_version": f"{python}.0",
+        "python_version": python,
+        "sys_platform": system.lower(),
+    }
+    text = (PROJECT / "requirements" / "dev.txt").read_text()
+    locked = {canonicalize_name(name) for name in re.findall(r"^([a-zA-Z0-9._-]+)==", text, re.MULTILINE)}
+    needed = {
+        canonicalize_name(requirement.name)
+        for package in metadata.distributions()
+        if canonicalize_name(package.metadata["Name"]) in locked
+        for requirement in map(Requirement, package.requires or ())
+        if requirement.marker is None or requirement.marker.evaluate(there)
+    }
+    assert needed - locked == set()
 
 
 def test_every_package_of_ours_is_shipped_typed_and_guarded() -> None:
