@@ -25,7 +25,7 @@ switch = $(if $(filter-out 1,$(value $(1)))$(word 2,$(value $(1))),$(error $(1)=
 
 .PHONY: help
 help: ## Say what there is
-	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E "s/:.*## /$$(printf '\t')/" | expand -t 12
 
 CLOUDS := requirements/eks.txt requirements/gke.txt requirements/aks.txt
 
@@ -69,8 +69,8 @@ demo: environment ## From a fresh clone to a finished distributed TrainJob
 # What mypy knows of our packages and of others', for the next clone: without it, types take a minute.
 CACHE := $(or $(TRAINYARD_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/trainyard)
 TYPES := $(CACHE)/types
-# One more than there are processors: some tests wait.
-PROCESSES := $(shell echo $$(( $$(nproc) + 1 )))
+# One more than there are processors: some tests wait. macOS has no nproc, and only check needs the number.
+PROCESSES = $(shell echo $$(( $$(nproc 2> /dev/null || getconf _NPROCESSORS_ONLN) + 1 )))
 
 define types
 	$(BIN)/mypy; \
@@ -109,7 +109,7 @@ update: ## Merge a later Trainyard into a clone with your own stacks and runtime
 	@! git rev-parse --quiet --verify MERGE_HEAD > /dev/null || { \
 	echo "An earlier merge is not finished: finish it (git commit) or leave it (git merge --abort), then repeat this" >&2; exit 1; }
 	@git merge --quiet --no-edit --no-commit --no-ff --strategy=recursive --strategy-option=no-renames "$${FROM:?Say what to merge: make $@ FROM=upstream/main}" > /dev/null || git rev-parse --quiet --verify MERGE_HEAD > /dev/null
-	@git status --porcelain | sed -nE 's/^DU ((stacks|runtimes)\/.*)/\1/p' | xargs --no-run-if-empty git rm --quiet --
+	@gone=$$(git status --porcelain | sed -nE 's/^DU ((stacks|runtimes)\/.*)/\1/p'); [ -z "$$gone" ] || xargs git rm --quiet -- <<< "$$gone"
 	@if git diff --name-only --diff-filter=U | grep .; then \
 	echo "Changed here and in $$FROM: mend these, git add them, git commit; or git merge --abort" >&2; exit 1; fi
 	@git rev-parse --quiet --verify MERGE_HEAD > /dev/null || exit 0; git commit --quiet --no-edit

@@ -1,16 +1,21 @@
 """The repository keeps its own promises: layout, names, and what it never holds."""
 
 import ast
+import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 PROJECT = Path(__file__).parents[1]
 SOURCE_ROOTS = sorted(
@@ -89,6 +94,28 @@ def test_every_part_of_dev_pins_what_dev_pins() -> None:
         assert {k: v for k, v in pins(name).items() if dev.get(k) != v} == {}, name
 
 
+@pytest.mark.parametrize("system", ["Darwin", "Linux"])
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13", "3.14"])
+def test_dev_locks_what_its_packages_need_on_each_system(python: str, system: str) -> None:
+    there = {
+        "extra": "",
+        "platform_system": system,
+        "python_full_version": f"{python}.0",
+        "python_version": python,
+        "sys_platform": system.lower(),
+    }
+    text = (PROJECT / "requirements" / "dev.txt").read_text()
+    locked = {canonicalize_name(name) for name in re.findall(r"^([a-zA-Z0-9._-]+)==", text, re.MULTILINE)}
+    needed = {
+        canonicalize_name(requirement.name)
+        for package in metadata.distributions()
+        if canonicalize_name(package.metadata["Name"]) in locked
+        for requirement in map(Requirement, package.requires or ())
+        if requirement.marker is None or requirement.marker.evaluate(there)
+    }
+    assert needed - locked == set()
+
+
 def test_every_package_of_ours_is_shipped_typed_and_guarded() -> None:
     config = tomllib.loads((PROJECT / "pyproject.toml").read_text())
     packages = {path.parent.name for path in tracked(":(glob)*/trainyard_*/__init__.py")}
@@ -104,6 +131,17 @@ def test_make_help_names_every_target() -> None:
     targets = set(re.findall(r"^\.PHONY: (.+)$", makefile, re.MULTILINE))
     described = set(re.findall(r"^([a-z0-9-]+):.*##", makefile, re.MULTILINE))
     assert described == targets
+
+
+@pytest.mark.parametrize("folder", [".", "examples/site"])
+def test_make_help_is_a_table_with_the_sed_of_macos_too(folder: str, tmp_path: Path) -> None:
+    sed = tmp_path / "sed"
+    sed.write_text(f"#!/bin/bash\nexec {shutil.which('sed')} \"${{@//\\\\t/t}}\"\n")  # \t is a t there
+    sed.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    listed = subprocess.check_output(["make", "-s", "help"], cwd=PROJECT / folder, env=environment, text=True)
+    assert "\nenvironment Make or update .venv\n" in listed
+    assert [line for line in listed.splitlines() if not re.match(r"[a-z0-9-]+ +\S", line)] == []
 
 
 def test_every_decision_record_says_status_context_decision_and_consequences() -> None:

@@ -34,10 +34,12 @@ def edit(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new, 1))
 
 
-def update(site: Path) -> subprocess.CompletedProcess[str]:
+def update(site: Path, tools: Path | None = None) -> subprocess.CompletedProcess[str]:
     names = {"AUTHOR_NAME": "a", "AUTHOR_EMAIL": "a@b.c", "COMMITTER_NAME": "a", "COMMITTER_EMAIL": "a@b.c"}
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "MAKE"))}
     environment |= {f"GIT_{name}": value for name, value in names.items()}
+    if tools is not None:
+        environment["PATH"] = f"{tools}:{environment['PATH']}"
     command = ["make", "update", "FROM=origin/main"]
     return subprocess.run(command, cwd=site, env=environment, check=False, capture_output=True, text=True)
 
@@ -86,6 +88,23 @@ def test_examples_that_were_taken_out_stay_out_and_own_files_stay_as_they_are(
     assert git(site, "merge-base", "HEAD", "origin/main") == git(site, "rev-parse", "origin/main")
     assert update(site).returncode == 0, "there is nothing more to merge"
     assert git(site, "status", "--porcelain") == ""
+
+
+def test_with_the_xargs_of_macos_too_what_was_taken_out_stays_out(
+    product: Path, site: Path, tmp_path: Path
+) -> None:
+    xargs = tmp_path / "xargs"
+    refuses = 'case $1 in --*) echo "illegal option -- -" >&2; exit 1; esac'
+    xargs.write_text(f'#!/bin/sh\n{refuses}\nexec {shutil.which("xargs")} "$@"\n')
+    xargs.chmod(0o755)
+    for changed in (ELASTIC, DISTRIBUTED):
+        edit(product / changed, "\n", "\n# later\n")
+        committed(product)
+        git(site, "fetch", "--quiet")
+        done = update(site, tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert not (site / ELASTIC).exists()
+        assert git(site, "status", "--porcelain") == ""
 
 
 def test_a_shipped_file_that_was_changed_here_and_there_is_named_and_nothing_is_committed(

@@ -27,6 +27,8 @@ _OTHER_FORMS: Final = ("Pulumi.yml", "Pulumi.json")
 _RUNTIMES: Final = "*/*.yaml"
 _OURS: Final = "platform/trainyard_platform"
 """What only a clone of Trainyard has."""
+GONE: Final = "The current folder was deleted: change into one that is there"
+"""The error where the current folder has no path any more."""
 
 
 class PlaceError(UserError):
@@ -107,7 +109,7 @@ def site(folder: Path | None = None) -> Site:
         NoSiteError: There is none.
         PlaceError: There are two: in one folder, or one inside the other in the same repository.
     """
-    start = (folder or Path.cwd()).resolve()
+    start = (folder or _here()).resolve()
     projects = list(_projects(start))
     if not projects:
         raise NoSiteError(
@@ -183,6 +185,13 @@ def shown(path: Path) -> str:
         roots.insert(0, site().root)
     inside = (path.relative_to(root) for root in roots if path.is_relative_to(root))
     return str(next(inside, path))
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        raise NoSiteError(GONE) from error
 
 
 def _projects(start: Path) -> Iterator[Path]:

@@ -319,6 +319,9 @@ def exit_code(command: Callable[[], int]) -> int:
     except OSError as error:
         # Asking whether a file exists raises too, where a folder may not be searched or a name is too long.
         is_full, has_name = error.errno in _FULL, isinstance(error.filename, str)
+        if error.errno == errno.ENOENT and error.filename is None:  # only the current folder has no name
+            print(places.GONE, file=sys.stderr)
+            return UserError.exit_code
         if isinstance(error, BrokenPipeError) or not (is_full or has_name):
             raise
         place = f"{error.filename}: " if has_name else ""  # a write does not know the file

@@ -1,6 +1,6 @@
 """Prints the lines of several ranks as one log, each with the mark of its rank.
 
-Used by `logs`, and by `run --local`.
+Used by `logs`, and by `run --local`; `can_draw` by other commands too.
 """
 
 from __future__ import annotations
@@ -13,6 +13,13 @@ from trainyard_assist.logs import Place
 
 _COLOURS: Final = (36, 33, 32, 35, 34, 31)
 """Colors of the marks of ranks, in turn, as SGR codes."""
+_DUMB: Final = ("dumb", "unknown")
+"""Values of TERM, such as that of a shell in Emacs."""
+
+
+def can_draw(out: TextIO) -> bool:
+    """Whether it is a terminal with colors and a cursor that can be moved: some have neither."""
+    return out.isatty() and os.environ.get("TERM", "").lower() not in _DUMB
 
 
 class Marked(Protocol):
@@ -34,7 +41,7 @@ class Printer:
         self._out = out
         self._grep = grep
         self._marked = marked
-        self._colourful = out.isatty() and not os.environ.get("NO_COLOR")
+        self._colourful = can_draw(out) and not os.environ.get("NO_COLOR")
         self._width = 0
         self._marks: dict[Marked, str] = {}
 

@@ -388,9 +388,12 @@ def _path(text: str) -> Path:
 def _may_exist(path: Path) -> bool:
     """Whether it exists, or nobody may look: whoever reads it then says so."""
     try:
-        return path.exists()
+        path.stat()  # from Python 3.14 on, Path.exists() says that there is none
     except PermissionError:
         return True
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def from_kubeconfig(

@@ -8,6 +8,7 @@ version. It installs nothing: components do.
 """
 
 import hashlib
+import os
 import re
 import urllib.error
 import urllib.request
@@ -163,7 +164,7 @@ class Artifacts:
         return f"{self._source.registry}/{name}" if self._source.source is ArtifactSource.MIRROR else name
 
     def _folder(self, name: str, version: str) -> Path:
-        return (self._root / Path(self._source.folder or "").expanduser()).resolve() / name / version
+        return (self._root / os.path.expanduser(self._source.folder or "")).resolve() / name / version
 
     def _read(self, name: str, version: str, manifest: ManifestPin) -> tuple[str, bytes]:
         match self._source.source:

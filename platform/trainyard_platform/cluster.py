@@ -39,7 +39,7 @@ def provider(cluster: Cluster, stack: str, render_to: str | None = None) -> kube
 
 def _named(kubeconfig: str) -> str:
     """The path as it is written if the provider finds the same file by it, else with the home folder."""
-    expanded = Path(kubeconfig).expanduser()
+    expanded = Path(os.path.expanduser(kubeconfig))
     try:
         # The provider goes by the user's entry in /etc/passwd, whatever $HOME is.
         home = Path(pwd.getpwuid(os.getuid()).pw_dir)

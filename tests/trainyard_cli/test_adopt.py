@@ -2,17 +2,22 @@
 
 import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 
 import pytest
+from aiohttp import web
 
-from tests.support.fake_api import FakeApi, status
+from tests.support.fake_api import FakeApi, run, status
 from tests.support.typed import typed
 from trainyard_assist import adopt
 from trainyard_assist.adopt.model import Ref
+from trainyard_cli.cluster import adopt as cluster
+from trainyard_cli.cluster import connection
 from trainyard_cli.commands import adopt as command
 from trainyard_cli.output import Output
+from trainyard_kube.credentials import Credentials
 
 LAB: dict[str, Any] = {"kubeconfig": "my config", "context": "lab"}
 NAMESPACES: dict[str, Any] = {"trainer_namespace": "kf", "operator_namespace": "ty"}
@@ -78,3 +83,18 @@ def test_a_snapshot_that_a_namespace_refuses_is_a_note_and_the_steps_go_on(
     answer = json.loads(out)
     assert answer["checks"] == [{"level": "note", "about": "TrainJobs", "message": message}]
     assert [step["done"] for step in answer["steps"]] == [False, True]
+
+
+def test_deadlines_of_jobs_are_compared_with_the_time_of_the_api_server() -> None:
+    class Ahead(FakeApi):
+        async def _get(self, request: web.Request, body: Any) -> web.Response:
+            answer = await super()._get(request, body)
+            answer.headers["Date"] = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+            return answer
+
+    async def observed() -> adopt.Observed:
+        async with Ahead().serving() as url, connection.client(Credentials(url, None), "adopt") as client:
+            return await cluster.observe(client, (), trainer_namespace="kf", operator_namespace="ty")
+
+    now = run(observed).now
+    assert abs((datetime.now(UTC) + timedelta(hours=1) - now).total_seconds()) < 600

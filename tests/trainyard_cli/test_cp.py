@@ -419,7 +419,8 @@ def test_progress_is_one_line_of_a_terminal_and_nothing_in_a_pipe(monkeypatch: p
     monkeypatch.setattr(command, "_EVERY", 0.0)
     monkeypatch.setenv("COLUMNS", "40")
     shown = []
-    for out in (Terminal(), io.StringIO()):
+    for out, term in ((Terminal(), "xterm"), (Terminal(), "dumb"), (io.StringIO(), "xterm")):
+        monkeypatch.setenv("TERM", term)
         progress = command._Progress(out)
         progress.show(Tally(files=3, bytes=3 * 2**30, expected=4 * 2**30))
         progress.end()
@@ -427,7 +428,7 @@ def test_progress_is_one_line_of_a_terminal_and_nothing_in_a_pipe(monkeypatch: p
     lines = shown[0].split("\r\x1b[K")
     assert lines[1].startswith("3.0 GiB of 4.0 GiB, ")
     assert [len(line) <= 39 for line in lines] == [True] * 3
-    assert shown[1] == ""
+    assert shown[1:] == ["", ""]
 
 
 def test_sizes_are_those_that_people_read() -> None:

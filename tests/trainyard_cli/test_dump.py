@@ -340,6 +340,12 @@ def test_what_is_no_place_for_it_is_one_sentence(name: str, sentence: str, tmp_p
     assert sorted(file.name for file in tmp_path.iterdir()) == ["folder", "link"]
 
 
+def test_the_home_of_nobody_is_no_place_for_it_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "load_or_sandbox", lambda *_: Credentials("http://127.0.0.1:1", None))
+    answer = answered(command.run, "tj", file=Path("~no-such-user/dump.tar.gz"))
+    assert answer == (2, "", "~no-such-user: there is no such folder\n")
+
+
 def test_the_archive_is_its_owners_from_the_first_byte(tmp_path: Path) -> None:
     with archive.written(tmp_path / "dump.tar.gz", "x", force=False):
         (partial,) = tmp_path.iterdir()

@@ -6,6 +6,7 @@ import asyncio
 import os
 import pty
 import signal
+import sys
 import termios
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -344,6 +345,35 @@ def test_an_input_that_is_closed_or_a_file_ends(tmp_path: Path) -> None:
     os.close(reading)
     os.close(writing)
     assert run_test(lambda: test(reading)) == []
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_a_file_a_closed_input_and_the_empty_device_are_waited_for_in_the_loop_of_each_system(
+    platform: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    file, copy = tmp_path / "file", tmp_path / "copy"
+    file.write_bytes(b"whole")
+
+    async def copied(source: int, target: int) -> list[bytes]:
+        pieces = [piece async for piece in terminal.pieces(source)]
+        for piece in pieces:
+            await terminal.write(target, piece)
+        return pieces
+
+    async def of_closed() -> list[bytes]:
+        reading, writing = os.pipe()  # in the loop, which would else take the numbers
+        os.close(reading)
+        os.close(writing)
+        return [piece async for piece in terminal.pieces(reading)]
+
+    with file.open("rb") as whole, copy.open("wb") as target, open(os.devnull, "r+b", buffering=0) as nothing:
+        assert terminal.run(copied(whole.fileno(), nothing.fileno())) == [b"whole"]
+        whole.seek(0)
+        assert terminal.run(copied(whole.fileno(), target.fileno())) == [b"whole"]
+        assert terminal.run(copied(nothing.fileno(), target.fileno())) == []
+    assert terminal.run(of_closed()) == []
+    assert copy.read_bytes() == b"whole"
 
 
 # --- the command --------------------------------------------------------------------

@@ -387,6 +387,7 @@ def watched(
     out: io.StringIO,
     *looks: list[Row] | Exception,
     unseen: tuple[str, ...] = (),
+    term: str = "xterm",
     **options: Any,
 ) -> str:
     """What is printed of these looks, after which the user presses Ctrl-C."""
@@ -403,6 +404,7 @@ def watched(
 
     monkeypatch.setattr(command, "look", looked)
     monkeypatch.setattr(command, "EVERY", 0.0)
+    monkeypatch.setenv("TERM", term)
     credentials = Credentials("http://127.0.0.1:1", None, namespace="team")
     monkeypatch.setattr(connection, "load_or_sandbox", lambda *_: credentials)
     assert command.run(watch=True, out=out, err=err, **options) == 0
@@ -432,6 +434,15 @@ def test_on_a_terminal_the_table_is_drawn_over_itself(monkeypatch: pytest.Monkey
     assert second == "\x1b[JNo TrainJob runs or waits in namespace t\n"
     shown = re.sub(r"\x1b\[\d*[A-Z]", "", out.getvalue())
     assert all(len(line) <= 40 for line in shown.splitlines())
+
+
+def test_on_a_terminal_that_cannot_be_drawn_on_each_change_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = Terminal()
+    watched(monkeypatch, out, [RUNS], [], term="dumb")
+    assert out.getvalue().splitlines() == [
+        "2026-01-01T12:00:00Z team/hello Running 2/2 default 42%",
+        "2026-01-01T12:00:00Z team/hello Deleted",
+    ]
 
 
 def test_what_is_not_visible_is_told_while_jobs_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,7 +178,7 @@ def test_lines_are_chosen_by_their_text_their_age_and_their_number(monkeypatch: 
     assert api.asked[-1].keys() == {"pod", "container", "timestamps", "sinceTime"}
 
 
-def test_on_a_terminal_each_rank_has_a_colour_unless_the_user_wants_none(
+def test_on_a_terminal_each_rank_has_a_colour_unless_it_has_none_or_the_user_wants_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Terminal(io.StringIO):
@@ -187,11 +187,14 @@ def test_on_a_terminal_each_rank_has_a_colour_unless_the_user_wants_none(
 
     api = Cluster(stamped(1, "a"), stamped(2, "b"))
     monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
     _, out, _ = printed(api, monkeypatch, Terminal())
     assert out == "\x1b[36m0 |\x1b[0m a\n\x1b[33m1 |\x1b[0m b\n"
-    monkeypatch.setenv("NO_COLOR", "1")
-    _, out, _ = printed(api, monkeypatch, Terminal())
-    assert out == "0 | a\n1 | b\n"
+    for variable, value in (("TERM", "dumb"), ("NO_COLOR", "1")):
+        with monkeypatch.context() as patched:
+            patched.setenv(variable, value)
+            _, out, _ = printed(api, patched, Terminal())
+        assert out == "0 | a\n1 | b\n", variable
 
 
 def test_a_rank_that_is_not_there_is_told_which_are(monkeypatch: pytest.MonkeyPatch) -> None:

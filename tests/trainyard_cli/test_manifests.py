@@ -2,6 +2,9 @@
 
 import copy
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -107,3 +110,17 @@ def test_pulumi_is_not_asked_for_a_stack_that_makes_machines(
     assert (code, out) == (2, "")
     assert "eks makes node groups in the cloud, which are not manifests" in err
     assert not pulumi.with_name("pulumi.asked").exists()
+
+
+def test_what_pulumi_answers_is_read_as_utf_8_in_each_locale(stacks: Path, pulumi: Path) -> None:
+    pulumi.with_name("pulumi.answer").write_text('{"note": "\u00e9"}', encoding="utf-8")
+    script = "from trainyard_cli.files import rendering; print(ascii(rendering.rolled_out('prod')))"
+    answer = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=stacks,
+        env={"PATH": os.environ["PATH"], "LC_ALL": "C", "PYTHONUTF8": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (answer.stdout, answer.stderr) == ("{'note': '\\xe9'}\n", "")

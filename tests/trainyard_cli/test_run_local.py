@@ -321,6 +321,20 @@ def test_the_name_of_a_process_may_have_any_bytes() -> None:
         child.communicate(b"\n")
 
 
+def test_without_proc_the_program_that_lists_the_processes_is_not_taken_for_one_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ps = tmp_path / "ps"
+    lines = ("  $$ $PPID R+", "4711 $PPID S", " 4712  4711 Ss", "4713 $PPID Z+")
+    ps.write_text("#!/bin/sh\n" + "".join(f'echo "{line}"\n' for line in lines))
+    ps.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(descendants, "_PROC", tmp_path / "none")
+    assert descendants.children() == frozenset({4711})
+    assert descendants.descendants(frozenset()) == {4711, 4712}
+    assert descendants.descendants(frozenset({4711})) == set()
+
+
 def test_gpus_are_those_that_the_driver_lists_and_the_shell_shows(driver: Path) -> None:
     driver.write_text("#!/bin/sh\nprintf 'GPU-a\\nGPU-b\\n'\n")
     driver.chmod(0o755)

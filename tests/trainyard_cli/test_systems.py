@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +43,31 @@ def test_a_module_that_only_unix_has_is_not_called_a_package_to_install() -> Non
         "",
         "This command needs Linux or macOS: Python has no termios here. On Windows, use WSL\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["verify"], "The current folder was deleted: change into one that is there\n"),
+        (["jobs", "--kubeconfig", "/no/such"], "kubeconfig /no/such: No such file or directory\n"),
+    ],
+    ids=["needs it", "does without"],
+)
+def test_only_a_command_that_needs_the_current_folder_says_that_it_was_deleted(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    monkeypatch.setattr(sys, "argv", ["trainyard", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert (ended.value.code, capsys.readouterr().err) == (2, message)
+    assert answered(Path.cwd) == (2, "", "The current folder was deleted: change into one that is there\n")
 
 
 @pytest.mark.parametrize("buffered", [{}, {"PYTHONUNBUFFERED": "1"}], ids=["at its end", "at once"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 import json
 import ssl
 from collections.abc import Awaitable, Callable
@@ -492,6 +493,22 @@ def test_several_paths_are_for_the_variable_and_not_for_an_option_or_a_stack(
     assert credentials.load().token == "secret"
     named_so = file.rename(tmp_path / "a:b")
     assert credentials.load(str(named_so)).token == "secret"
+
+
+def test_a_kubeconfig_that_nobody_may_look_for_is_not_taken_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path, *_: Any, **__: Any) -> Any:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    with monkeypatch.context() as patched, pytest.raises(CredentialsError) as caught:
+        patched.setattr(Path, "exists", lambda _: False)  # as of Python 3.14
+        patched.setattr(Path, "stat", refused)
+        patched.setattr(Path, "read_text", refused)
+        credentials.load()
+    assert str(caught.value) == f"kubeconfig {tmp_path}/.kube/config: Permission denied"
 
 
 def test_sessions_do_not_ask_for_compression() -> None:

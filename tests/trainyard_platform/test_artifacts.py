@@ -120,10 +120,11 @@ def test_a_missing_file_is_named_with_the_way_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("pins")
-def test_a_missing_chart_is_named_with_the_way_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["none", "~no-such-user"])
+def test_a_missing_chart_is_named_with_the_way_out(name: str, tmp_path: Path) -> None:
     with pytest.raises(PlatformError) as stopped:
-        Artifacts(folder("none"), tmp_path).chart("jobset")
-    assert str(stopped.value) == f"{tmp_path / 'none/jobset/v0.12.0/chart'}: there is no chart here{WAY_OUT}"
+        Artifacts(folder(name), tmp_path).chart("jobset")
+    assert str(stopped.value) == f"{tmp_path / name}/jobset/v0.12.0/chart: there is no chart here{WAY_OUT}"
 
 
 def test_an_address_that_does_not_answer_is_named_with_the_way_out(tmp_path: Path) -> None:

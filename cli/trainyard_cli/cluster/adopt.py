@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Final
 
 from trainyard_api import names
@@ -104,7 +103,7 @@ async def observe(
     jobset = await _get(client, VALIDATING_WEBHOOKS, None, _JOBSET_WEBHOOKS)
     jobs, unreadable = await _jobs(client, operator_namespace)
     return adopt.Observed(
-        now=datetime.now(UTC),
+        now=client.time.now(),
         controller=controller,
         objects=[manifest for manifest in objects if manifest is not None],
         configuration=configuration,

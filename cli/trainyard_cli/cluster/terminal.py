@@ -8,20 +8,37 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import selectors
 import signal
+import sys
 import termios
 import tty
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from .. import interrupts
+
+T = TypeVar("T")
 
 _PIECE: Final = 32 * 1024
 _NEVER_BLOCKS: Final = select.PIPE_BUF
 """Bytes that a pipe takes at once, if it takes any."""
 _QUIET: Final = b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?25h\x1b[0m\r\n"
 """No reports of the mouse or of what is pasted; the cursor and the usual colours are back, on a new line."""
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """As `asyncio.run`, in a loop that also waits for files and for /dev/null, which a shell may redirect to.
+
+    That of macOS refuses /dev/null and some terminals, and does not wake up at the end of a file.
+    """
+    with asyncio.Runner(loop_factory=_selecting if sys.platform == "darwin" else None) as runner:
+        return runner.run(coroutine)
+
+
+def _selecting() -> asyncio.AbstractEventLoop:
+    return asyncio.SelectorEventLoop(selectors.SelectSelector())
 
 
 @contextmanager
@@ -93,6 +110,7 @@ async def _ready(
     add: Callable[[int, Callable[[], Any]], Any], remove: Callable[[int], Any], descriptor: int
 ) -> None:
     ready = asyncio.Event()
+    os.fstat(descriptor)  # one that is closed fails here: `select` would fail in the loop
     try:
         add(descriptor, ready.set)
     except PermissionError:

@@ -26,6 +26,7 @@ from ..cluster import connection, copies, job_names, ranks
 from ..files.copies import Tally, entries, size
 from ..options import Context, JobNamespace, Kubeconfig, Printed, Rank
 from ..output import FINE, REFUSED, Output, write_json
+from ..printer import can_draw
 from .questions import require_names
 
 API_VERSION: Final = "copies.trainyard.dev/v1alpha1"
@@ -209,7 +210,7 @@ class _Progress:
 
     def __init__(self, err: TextIO) -> None:
         self._err = err
-        self._is_shown = err.isatty()
+        self._is_shown = can_draw(err)
         self._began = time.monotonic()
         self._next = self._began + _EVERY
 

@@ -7,6 +7,7 @@ Called by `main`, which adds `command` to the application. Writes and prints;
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from contextlib import aclosing
@@ -78,7 +79,7 @@ def run(
     within = namespace or credentials.namespace
     created = datetime.now(UTC)
     stem = f"trainyard-dump-{within}-{job}-{created:%Y%m%dT%H%M%SZ}"
-    path = Path(f"{stem}{_ENDING}") if file is None else file.expanduser()
+    path = Path(f"{stem}{_ENDING}") if file is None else Path(os.path.expanduser(file))
     try:
         with archive.written(path, stem, force=force) as target:
             reading = _Dump(target, within, job, operator_namespace, created)

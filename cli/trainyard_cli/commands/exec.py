@@ -68,7 +68,7 @@ def run(
     credentials = credentials or connection.load(kubeconfig, context)
     is_terminal = os.isatty(descriptors[0]) and os.isatty(descriptors[1])
     try:
-        return asyncio.run(
+        return terminal.run(
             _execute(
                 credentials, namespace, job, rank, arguments, descriptors=descriptors, is_terminal=is_terminal
             )

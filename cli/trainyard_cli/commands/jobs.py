@@ -30,6 +30,7 @@ from ..cluster import connection
 from ..cluster.jobs import Seen, look
 from ..options import Context, Kubeconfig, Namespace, Printed
 from ..output import FINE, Output, fitted, width_of, write_json
+from ..printer import can_draw
 from .questions import query, require_names
 
 API_VERSION: Final = "jobs.trainyard.dev/v1alpha1"
@@ -80,7 +81,7 @@ def run(
 
     if watch:
         remarks = partial(_remarks, namespace=within, states=states, ended=ended)
-        watching = _Terminal(chosen, within, out, remarks) if out.isatty() else _Changes(chosen, out, err)
+        watching = _Terminal(chosen, within, out, remarks) if can_draw(out) else _Changes(chosen, out, err)
         with suppress(KeyboardInterrupt):
             query(credentials, "jobs", lambda client: _watch(client, within, watching, err))
         return FINE

@@ -1,4 +1,4 @@
-"""Pulumi's progress: on a terminal a bar, elsewhere a line every half minute."""
+"""Pulumi's progress: on a terminal that can draw it a bar, elsewhere a line every half minute."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ class Progress:
 
     def __init__(self, file: TextIO) -> None:
         self._console = Console(file=file, highlight=False, markup=False)
+        self._draws = self._console.is_terminal and not self._console.is_dumb_terminal
         self._bar = Bar(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
@@ -26,7 +27,7 @@ class Progress:
             TimeElapsedColumn(),
             console=self._console,
             transient=True,
-            disable=not self._console.is_terminal,
+            disable=not self._draws,
         )
         self._task = self._bar.add_task("", total=None)
         self._begun = self._told = time.monotonic()
@@ -49,7 +50,7 @@ class Progress:
         self._doing, self._done, self._total = doing, 0, total
         self._begun = self._told = time.monotonic()
         self._bar.reset(self._task, description=doing, total=total or None)
-        if not self._console.is_terminal:
+        if not self._draws:
             self._console.print(f"{doing} ...", soft_wrap=True)
 
     def at(self, done: int, latest: str) -> None:
@@ -57,7 +58,7 @@ class Progress:
         self._done = done
         self._bar.update(self._task, completed=done, description=f"{self._doing}: {latest}")
         now = time.monotonic()
-        if not self._console.is_terminal and now - self._told >= _QUIET_SECONDS:
+        if not self._draws and now - self._told >= _QUIET_SECONDS:
             self._told = now
             of = f" of {self._total}" if self._total else ""
             self._console.print(

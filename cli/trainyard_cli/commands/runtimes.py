@@ -105,7 +105,7 @@ def entries(site: Site, stack: str | None = None) -> tuple[Entry, ...]:
 
     def entry(runtime: Runtime) -> Entry:
         path = files[runtime.name]
-        header = catalog_header.parse(path.read_text())
+        header = catalog_header.parse(path.read_text(encoding="utf-8"))
         own = tuple(run for run in runs if run.runtime == runtime.name)
         return Entry(runtime, header, str(near(path)), tuple(header.successors(files)), own)
 

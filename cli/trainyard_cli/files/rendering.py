@@ -90,7 +90,13 @@ def _pulumi(arguments: Sequence[str], environment: Mapping[str, str], folder: Pa
     command = ["pulumi", *arguments, "--non-interactive", "--color", "never"]
     try:
         answer = subprocess.run(
-            command, cwd=folder, env=dict(environment), capture_output=True, text=True, check=False
+            command,
+            cwd=folder,
+            env=dict(environment),
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
         )
     except OSError as error:
         raise PlatformError(f"pulumi cannot be run: {error.strerror}") from error

@@ -104,7 +104,7 @@ def vendored(name: str, file: Path) -> Path | None:
         return None
     if not folder:
         return None
-    path = (root / Path(folder).expanduser()).resolve()
+    path = (root / os.path.expanduser(folder)).resolve()
     top = next((parent for parent in (root, *root.parents) if (parent / ".git").exists()), root)
     return Path(os.path.relpath(path, root)) if path.is_relative_to(top) else None
 

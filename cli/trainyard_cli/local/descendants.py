@@ -68,8 +68,16 @@ def _parents() -> Iterator[tuple[int, int]]:
                     if state != "Z":
                         yield int(folder.name), int(parent)
         return
-    table = subprocess.run(["ps", "-axo", "pid=,ppid=,stat="], capture_output=True, text=True, check=False)
-    for line in table.stdout.splitlines():
+    # It lists itself, a child that has ended by now; in a session of its own, no Ctrl-C ends it before.
+    with subprocess.Popen(
+        ["ps", "-axo", "pid=,ppid=,stat="],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        text=True,
+    ) as ps:
+        table, _ = ps.communicate()
+    for line in table.splitlines():
         pid, parent, state = line.split(maxsplit=2)
-        if not state.startswith("Z"):
+        if int(pid) != ps.pid and not state.startswith("Z"):
             yield int(pid), int(parent)
