@@ -136,7 +136,7 @@ def test_make_help_names_every_target() -> None:
 @pytest.mark.parametrize("folder", [".", "examples/site"])
 def test_make_help_is_a_table_with_the_sed_of_macos_too(folder: str, tmp_path: Path) -> None:
     sed = tmp_path / "sed"
-    sed.write_text(f"#!/bin/bash\nexec {shutil.which('sed')} \"${{@//\\\\t/t}}\"\n")  # \t is a t there
+    sed.write_text(f'#!/bin/bash\nexec {shutil.which("sed")} "${{@//\\\\t/t}}"\n')  # \t is a t there
     sed.chmod(0o755)
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     listed = subprocess.check_output(["make", "-s", "help"], cwd=PROJECT / folder, env=environment, text=True)

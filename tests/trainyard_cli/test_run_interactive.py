@@ -188,7 +188,7 @@ def test_without_the_right_to_open_a_shell_nothing_is_sent(desk: Desk) -> None:
         async with desk.serving() as url:
             return await asyncio.to_thread(ask, url)
 
-    with pytest.raises(UserError, match="^you are not allowed to run commands in the pods of namespace team"):
+    with pytest.raises(UserError, match=r"^you are not allowed to run commands in the pods of namespace"):
         run_test(test, timeout=60)
     assert created == []
 

@@ -105,7 +105,7 @@ def test_a_login_page_in_place_of_an_answer_is_an_error_and_no_log() -> None:
                     lambda: anext(client.watch("/log", params={})),
                 ]
                 for request in requests:
-                    with pytest.raises(RetriableError, match="^GET /log: the answer is a web page and not"):
+                    with pytest.raises(RetriableError, match=r"^GET /log: the answer is a web page and not"):
                         await request()
 
     run(test)
@@ -309,7 +309,7 @@ def test_a_token_that_no_request_can_have_is_not_accepted(tmp_path: Path, conten
             str(kubeconfig(tmp_path, {"server": "http://127.0.0.1:1"}, {"tokenFile": "t"}))
         )
         async with Client(loaded) as client:
-            with pytest.raises(UnauthorizedError, match="^the token contains a line break or another"):
+            with pytest.raises(UnauthorizedError, match=r"^the token contains a line break or another"):
                 await client.get("/version")
 
     run(test)
@@ -503,11 +503,12 @@ def test_a_kubeconfig_that_nobody_may_look_for_is_not_taken_for_none(
 
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
-    with monkeypatch.context() as patched, pytest.raises(CredentialsError) as caught:
+    with monkeypatch.context() as patched:
         patched.setattr(Path, "exists", lambda _: False)  # as of Python 3.14
         patched.setattr(Path, "stat", refused)
-        patched.setattr(Path, "read_text", refused)
-        credentials.load()
+        patched.setattr(Path, "read_bytes", refused)
+        with pytest.raises(CredentialsError) as caught:
+            credentials.load()
     assert str(caught.value) == f"kubeconfig {tmp_path}/.kube/config: Permission denied"
 
 

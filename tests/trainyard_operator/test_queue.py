@@ -328,9 +328,7 @@ class Panic(BaseException):
     """What no `except Exception` catches."""
 
 
-@pytest.mark.parametrize(
-    ("error", "reason"), [(asyncio.CancelledError, "a cancellation"), (Panic, "Panic")]
-)
+@pytest.mark.parametrize(("error", "reason"), [(asyncio.CancelledError, "a cancellation"), (Panic, "Panic")])
 def test_a_worker_that_something_other_than_stop_ends_is_replaced_and_its_key_is_not_lost(
     error: type[BaseException], reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:

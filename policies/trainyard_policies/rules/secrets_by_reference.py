@@ -8,7 +8,6 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from trainyard_api import json_reader, names, secret_forms
-from trainyard_api.errors import FieldPath
 
 from ..manifest import Container, Workload
 from ..parameters import Parameters
