@@ -46,8 +46,8 @@ class Lasting(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Flush, if there is still a reader."""
-        if not self.lost:
+        """Flush, if there is still a reader; Python also does so as it ends, when the stream may be closed."""
+        if not self.lost and not self._stream.closed:
             try:
                 self._stream.flush()
             except OSError:
