@@ -120,15 +120,24 @@ class Parameters(StrictModel):
         return {**_OF_ANY, **self.max_resources}
 
     def with_images(self, listed: Iterable[str]) -> "Parameters":
-        """These parameters, with these images, except the operator's, among the registries."""
+        """These parameters, with these images, except the operator's, among the registries.
+
+        With all images of Trainyard, the default registries are without those that the catalog names: another
+        owner of this name can publish there, and no runtime of the catalog uses it.
+        """
         parsed = {text: images.parse(text) for text in listed}
+        registries = self.registries
+        last_parts = {image.repository.rpartition("/")[2] for image in parsed.values()}
+        if "registries" not in self.model_fields_set and last_parts.issuperset(names.RELEASE_IMAGES):
+            registries = tuple(registry for registry in registries if registry != names.CATALOG_IMAGES)
         added = [
             text
             for text, image in parsed.items()
             if not image.repository.endswith(f"/{names.OPERATOR_IMAGE}")
-            and not any(images.allows(registry, image) for registry in self.registries)
+            and not any(images.allows(registry, image) for registry in registries)
         ]
-        return self.model_copy(update={"registries": (*self.registries, *added)}) if added else self
+        allowed = (*registries, *added)
+        return self if allowed == self.registries else self.model_copy(update={"registries": allowed})
 
     def with_pools(self, declared: Mapping[str, NodePool], queues: Queues) -> "Parameters":
         """These parameters, with a stack's node pools, and the limits that are computed from them."""

@@ -32,6 +32,7 @@ from tests.support.explained.objects import (
     workload,
 )
 from tests.support.fake_api import FakeApi, run, status
+from trainyard_api.names import TENANT_LABEL
 from trainyard_api.reasons import Reason
 from trainyard_assist import read
 from trainyard_assist.explain import Diagnosis, Finding, Observation, Ref, State
@@ -312,6 +313,18 @@ def test_what_users_have_in_the_namespace_of_a_trainjob_is_no_controller() -> No
     api = waiting(Others())
     api.deploy("team", "its-kueue", OF_KUEUE, available=1)
     assert read.key(api.observe().kueue or {}) == ("quota", "its-kueue")
+
+
+@pytest.mark.parametrize(("forbidden", "seen"), [(False, "quota"), (True, "speech")])
+def test_what_users_have_in_the_namespace_of_another_tenant_is_no_controller(
+    forbidden: bool, seen: str
+) -> None:
+    api = waiting(Others())
+    api.put("/api/v1/namespaces/speech", {"metadata": {"labels": {TENANT_LABEL: "speech"}}})
+    api.deploy("speech", "its-kueue", OF_KUEUE, available=1)
+    for _ in ("for JobSet", "for Kueue") if forbidden else ():
+        api.forbid("/api/v1/namespaces")
+    assert read.key(api.observe().kueue or {}) == (seen, "its-kueue")
 
 
 def test_who_may_not_list_all_deployments_still_sees_that_the_stacks_controllers_are_gone() -> None:

@@ -282,6 +282,19 @@ def test_a_tenant_that_is_renamed_is_said_with_the_rights_that_go_and_those_that
     assert "{" not in text
 
 
+def test_an_image_that_a_stack_newly_lists_is_let_through(clone: Path) -> None:
+    alone("onprem")
+    image = f"ghcr.io/acme/train/trainers:1.0.0@sha256:{'0' * 64}"
+    edit(
+        "stacks/Pulumi.onprem.yaml",
+        "trainyard:platform:\n",
+        f"trainyard:platform:\n    artifacts: {{images: ['{image}']}}\n",
+    )
+    text = above_the_folds(written())
+    assert "1 thing newly let through" in text.splitlines()[0]
+    assert "`artifacts.images: [] -> " in text
+
+
 def test_images_that_begin_alike_are_cut_so_that_what_differs_is_in_sight(clone: Path) -> None:
     image = "registry.example.com/trainyard/operator:"
     edit("stacks/Pulumi.onprem.yaml", f"{image}{VERSION}", f"{image}0.1.0")

@@ -689,6 +689,16 @@ def test_a_stack_whose_state_cannot_be_read_is_neither_previewed_nor_changed_and
     assert outcomes.read(file, "prod") == Outcome(errors=(UNREADABLE.replace("\n", " ").rstrip(),))
 
 
+def test_of_a_long_output_of_pulumi_the_outcome_has_the_way_out(pulumi: Path) -> None:
+    (pulumi / "pulumi.stack").write_text(f"error: {'the bucket is away, ' * 100}\n")
+    (pulumi / "pulumi.stack.code").write_text("255")
+    file = pulumi / "outcome.json"
+    assert answer(pulumi, *PREVIEW, outcome=file)[0] == 2
+    [error] = outcomes.read(file, "prod").errors
+    assert (len(error), error[:3]) == (1000, "...")
+    assert error.endswith("pulumi stack export --stack prod")
+
+
 def test_a_state_that_can_no_longer_be_read_after_the_preview_ends_an_up(pulumi: Path) -> None:
     script = pulumi / "pulumi"
     meanwhile = 'echo "error: the bucket is away" > "$0.stack"\necho 255 > "$0.stack.code"\n'

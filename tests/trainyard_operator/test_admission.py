@@ -751,7 +751,7 @@ def test_a_failure_of_ours_is_a_500_with_the_traceback_in_the_log_alone(
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_of_a_rule_of_a_site_that_fails_the_log_has_the_sentence_and_nothing_of_the_request(
+def test_of_a_rule_of_a_site_that_fails_the_log_has_the_sentence_and_no_traceback(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     rule = replace(rules.BY_ID["image-tag"], page="policies/site/owner.py")

@@ -318,6 +318,20 @@ def test_of_an_image_with_a_digest_a_cache_uses_only_this_one_whatever_its_tag()
     assert expression == f"{images(HEAD, pins)} && {images(WORKER, pins)}"
 
 
+@pytest.mark.parametrize(
+    ("written", "in_full"),
+    [
+        ("index.docker.io/acme/data-cache", "docker.io/acme/data-cache"),
+        ("docker.io/data-cache", "docker.io/library/data-cache"),
+    ],
+)
+def test_an_image_with_a_digest_is_allowed_as_it_is_written_and_in_full(written: str, in_full: str) -> None:
+    digest = f"sha256:{'0' * 64}"
+    policy, *_ = manifests.policies(Parameters(), [f"{written}:1@{digest}"])
+    expression = policy["spec"]["validations"][-1]["expression"]
+    assert f'[["{written}", "{digest}"], ["{in_full}", "{digest}"]].exists(pin, ' in expression
+
+
 def test_of_an_image_with_a_tag_a_cache_uses_only_this_one_and_no_digest_of_its_repository() -> None:
     sources = ["ghcr.io/kubeflow", "localhost:5000/data-cache:1.0.0", "quay.io"]
     policy, *_ = manifests.policies(Parameters(), sources)

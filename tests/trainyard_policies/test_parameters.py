@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from trainyard_api.names import CATALOG_IMAGES, RELEASE_IMAGES
 from trainyard_api.pools import NodePool
 from trainyard_policies.parameters import Parameters
 from trainyard_policies.queues import Queues
@@ -41,6 +42,18 @@ def test_the_images_of_a_stack_except_its_operator_are_allowed_where_no_registry
     assert allowed.registries == ("registry.k8s.io", "ghcr.io/acme", trainers)
     assert allowed.with_images(images) == allowed
     assert parameters.with_images([]) == parameters
+
+
+@pytest.mark.parametrize("left_out", ["", "lightgbm"], ids=["all images", "all but one"])
+def test_with_all_images_of_trainyard_the_default_is_without_those_on_docker_hub(left_out: str):
+    digest = f"sha256:{'0' * 64}"
+    images = [f"ghcr.io/acme/{name}:1@{digest}" for name in RELEASE_IMAGES if name != left_out]
+    allowed = Parameters().with_images(images)
+    assert (CATALOG_IMAGES in allowed.registries) == bool(left_out)
+    assert set(Parameters().registries) - set(allowed.registries) <= {CATALOG_IMAGES}
+    assert allowed.with_images(images) == allowed
+    kept = Parameters(registries=(CATALOG_IMAGES,)).with_images(images)
+    assert kept.registries[0] == CATALOG_IMAGES
 
 
 def test_what_a_stack_says_itself_stays():

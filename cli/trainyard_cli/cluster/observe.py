@@ -36,6 +36,7 @@ from trainyard_kube.resources import (
     JOBSETS,
     LEASES,
     LOCAL_QUEUES,
+    NAMESPACES,
     NODES,
     PODS,
     RUNTIMES,
@@ -265,10 +266,18 @@ class _Look:
         labels = {"labelSelector": controller.labels}
         with contextlib.suppress(ApiError):
             deployments = await in_time(self._pages(DEPLOYMENTS.path(None), labels))
-            # The TrainJob's own namespace holds what its users make.
-            others = [each for each in deployments if text(each, "metadata", "namespace") != self._namespace]
+            of_users = await self._namespaces_of_users() if deployments else frozenset()
+            others = [each for each in deployments if text(each, "metadata", "namespace") not in of_users]
             return max(others, key=lambda each: number(each, "status", "availableReplicas"), default=None)
         return None
+
+    async def _namespaces_of_users(self) -> frozenset[str]:
+        """Those with what users make: the TrainJob's own and, if they can be listed, those of tenants."""
+        labelled = {"labelSelector": names.TENANT_LABEL}
+        tenants: list[Json] = []
+        with contextlib.suppress(ApiError):
+            tenants = await in_time(self._pages(NAMESPACES.path(), labelled))
+        return frozenset({self._namespace, *map(name, tenants)})
 
     async def pod_groups(self, api_versions: tuple[str, ...], name: str) -> tuple[Json, ...]:
         """The PodGroups of the gang schedulers that the pods name."""

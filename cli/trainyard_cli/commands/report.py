@@ -8,6 +8,7 @@ what a pipeline has kept of `make preview` and `make impact`, and prints;
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -45,6 +46,8 @@ IMPACT: Final = "impact"
 _AS_OBJECTS: Final = {"runtimes", "node_pools", "queues"}
 """The parts of a stack file that are reported object by object."""
 _POLICIES: Final = "policies"
+_LETS_THROUGH: Final = re.compile(r"(policies\.|artifacts\.images\b|dataCache\.cacheImage\b)")
+"""The settings that decide what pods can be: those of the rules, and images that are allowed in addition."""
 
 
 def run(
@@ -193,7 +196,11 @@ def _preview(results: Path, stack: str) -> Preview | None:
 def _besides(settings: StackSettings | None) -> Mapping[str, Any]:
     """The parts of a stack file that are not reported object by object."""
     if settings is None:
-        return {_POLICIES: Policies().model_dump(mode="json", by_alias=True)}
+        return {
+            _POLICIES: Policies().model_dump(mode="json", by_alias=True),
+            "artifacts": {"images": []},
+            "dataCache": {"cacheImage": None},
+        }
     return settings.model_dump(mode="json", by_alias=True, exclude=_AS_OBJECTS)
 
 
@@ -258,7 +265,7 @@ def _policies(fields: Iterable[core.Field]) -> tuple[str, ...]:
     return tuple(
         f"{field.path}: {json.dumps(field.before)} -> {json.dumps(field.after)}"
         for field in fields
-        if field.path.startswith(f"{_POLICIES}.")
+        if _LETS_THROUGH.match(field.path)
     )
 
 

@@ -23,7 +23,7 @@ from typing import Final, TextIO
 from trainyard_api import places
 from trainyard_api.errors import UserError
 from trainyard_api.json_types import Json
-from trainyard_api.printable import clean
+from trainyard_api.printable import LONGEST, clean, printable
 from trainyard_delivery import foreign, impact, pulumi_state, replacements
 from trainyard_delivery.rollout import words
 from trainyard_delivery.rollout.events import Op, Step, Violation
@@ -112,7 +112,7 @@ def run(
     try:
         code, result = _run(options, *lasting)
     except UserError as error:
-        _write(outcome, stack, Outcome(errors=(clean(str(error)),)))
+        _write(outcome, stack, Outcome(errors=(_with_its_end(str(error)),)))
         raise
     _write(outcome, stack, result)
     if not change:
@@ -307,6 +307,12 @@ def _write(file: Path | None, stack: str, outcome: Outcome) -> None:
     """Write what a preview comes to, if there is a file for it."""
     if file is not None:
         outcomes.write(file, stack, outcome)
+
+
+def _with_its_end(text: str) -> str:
+    """As `clean`, but of a long text the end, where the way out stands after the output of Pulumi."""
+    line = printable(text).rstrip()
+    return line if len(line) <= LONGEST else f"...{line[3 - LONGEST :]}"
 
 
 def _conflicts(

@@ -30,7 +30,7 @@ from trainyard_policies import exceptions, manifest
 from trainyard_policies.lint import granted
 
 from ..confirmation import says_yes
-from ..files import catalog_files, installs, stackfile
+from ..files import catalog_files, installs, stackfile, whole
 from ..output import FINE, near
 from .runtimes import frameworks_of, names_of, one_of
 
@@ -231,8 +231,7 @@ def _refused(
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        whole.write(path, text)
     except OSError as error:
         raise PlatformError(f"{path}: cannot be written: {error.strerror}") from error
 

@@ -32,12 +32,6 @@ from .installs import NotInstalledError
 
 NAMED: Final = 3
 """Runtimes that a finding names."""
-_PARTS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "artifacts.registry": {"artifacts": Artifacts()},
-    "accelerators": {"accelerators": {}},
-    "storage": {"storage": Storage()},
-}
-"""Settings other than overlays that change runtimes, and the settings without them."""
 _TAINTS: Final = ".taints"
 """How the place of a pool's taints ends."""
 
@@ -172,9 +166,17 @@ def _without(runtime: str, settings: StackSettings) -> Iterator[tuple[str, Stack
         less = overlay.model_copy(update={key: field.get_default()})
         runtimes = {**settings.runtimes, runtime: less}
         yield f"runtimes.{runtime}.{field.alias or key}", settings.model_copy(update={"runtimes": runtimes})
-    for place, default in _PARTS.items():
+    for place, default in _parts(settings.artifacts):
         if any(getattr(settings, key) != value for key, value in default.items()):
             yield place, settings.model_copy(update=default)
+
+
+def _parts(artifacts: Artifacts) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Settings other than overlays that change runtimes, and the settings without them."""
+    yield "artifacts.images", {"artifacts": artifacts.model_copy(update={"images": ()})}
+    yield "artifacts.registry", {"artifacts": Artifacts(images=artifacts.images)}
+    yield "accelerators", {"accelerators": {}}
+    yield "storage", {"storage": Storage()}
 
 
 def _told(place: str, members: Sequence[Entry], stack: Stack) -> Entry:

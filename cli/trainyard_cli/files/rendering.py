@@ -15,6 +15,7 @@ from typing import Any, Final
 import yaml
 
 from trainyard_api import places, stack_yaml
+from trainyard_delivery import stack_names
 from trainyard_platform.errors import PlatformError
 
 from . import stackfile
@@ -27,6 +28,12 @@ _UNREADABLE: Final = (
     "succeeds: pulumi stack export --stack {stack}"
 )
 """What follows from a state that cannot be read, and the ways out."""
+_OF_A_SANDBOX: Final = (
+    "\nPulumi's state of {stack} is in the sandbox. Run the same command with `trainyard sandbox exec --` "
+    "before it. If it fails there, too, create the sandbox again: trainyard sandbox down, then trainyard "
+    "sandbox up"
+)
+"""The same of the sandbox's own stack, which nobody creates elsewhere."""
 
 
 def state(stack: str, file: Path, folder: Path) -> Mapping[str, Any]:
@@ -76,7 +83,8 @@ def rolled_out(stack: str) -> Mapping[str, Any]:
     Raises:
         PlatformError: Pulumi cannot be run, or cannot read it; with its output, and the way out.
     """
-    return _exported(stack, os.environ, _UNREADABLE.format(stack=stack))
+    way_out = _OF_A_SANDBOX if stack == stack_names.SANDBOX else _UNREADABLE
+    return _exported(stack, os.environ, way_out.format(stack=stack))
 
 
 def _exported(stack: str, environment: Mapping[str, str], way_out: str = "") -> Mapping[str, Any]:

@@ -20,10 +20,18 @@ def check(workload: Workload, parameters: Parameters) -> Iterator[Finding]:
     for text, path in workload.images():
         image = images.parse(text)
         if not any(images.allows(source, image) for source in parameters.registries):
-            allowed = ", ".join(parameters.registries) or "none"
             used = text if image.repository in pinned else image.repository
-            message = f"must come from an allowed registry ({allowed}), is {used}"
+            message = f"must come from an allowed registry ({_allowed(parameters)}), is {used}"
             yield Finding(path, message, against="registries")
+
+
+def _allowed(parameters: Parameters) -> str:
+    """The registries; of images with a digest the number: a few of them would fill the message."""
+    registries = [source for source in parameters.registries if "@" not in source]
+    if pinned := len(parameters.registries) - len(registries):
+        by_digest = "1 image by its digest" if pinned == 1 else f"{pinned} images by their digests"
+        registries.append(f"and {by_digest}" if registries else by_digest)
+    return ", ".join(registries) or "none"
 
 
 RULE = Rule(

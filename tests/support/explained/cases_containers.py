@@ -113,6 +113,8 @@ def exited(how: str, **more: Any) -> Finding:
 
 
 ON_A_SANDBOX = "On a sandbox, `trainyard sandbox up --with all` adds it"
+LISTED = f"{ON_A_SANDBOX}. On another cluster, the platform team lists it in `artifacts.images`"
+INITIALIZERS = "docker.io/trainyard/initializers:1.0.0"
 AS_ITS_OWN = f"{ON_A_SANDBOX}. On another cluster, set as `image` its name in `images.txt` of a release"
 
 
@@ -120,6 +122,14 @@ def without_image(image: str) -> Object:
     """The first rank, whose image no registry has."""
     status = {"name": "node", "image": image, "state": waiting("ErrImagePull", "no such host")}
     return pod(statuses=[status], phase="Pending")
+
+
+def without_initializer(*variables: str) -> Object:
+    """The pod of an initializer, whose image no registry has."""
+    name = "dataset-initializer"
+    spec = {"name": name, "image": INITIALIZERS, "env": [{"name": variable} for variable in variables]}
+    status = {"name": name, "image": INITIALIZERS, "state": waiting("ErrImagePull", "no such host")}
+    return pod(statuses=[status], phase="Pending", containers=[spec])
 
 
 def not_pulled(image: str, hint: str) -> Finding:
@@ -159,9 +169,18 @@ CASES = (
         seen(pods=(without_image("docker.io/trainyard/lightgbm:1.0.0"),)),
         not_pulled(
             "docker.io/trainyard/lightgbm:1.0.0",
-            f"{ON_A_SANDBOX}. On another cluster, the platform team lists it in `artifacts.images`, "
-            "and leaves out `runtimes.rt.image`",
+            f"{LISTED}, and leaves out `runtimes.rt.image`",
         ),
+    ),
+    Case(
+        "of an initializer's image no setting of the trainer's is named",
+        seen(pods=(without_initializer(),)),
+        not_pulled(INITIALIZERS, LISTED),
+    ),
+    Case(
+        "the initializer's image of a runtime with a data cache comes with the setting of it",
+        seen(pods=(without_initializer("CACHE_IMAGE"),)),
+        not_pulled(INITIALIZERS, f"{LISTED}, and leaves out `dataCache.initializerImage`"),
     ),
     Case(
         "an image that the TrainJob itself names cannot come from a setting of the platform",

@@ -62,7 +62,7 @@ def image_not_pulled(observation: Observation) -> Finding | None:
             if image.startswith(_OF_A_SANDBOX):
                 message += ". On a sandbox, `trainyard sandbox up --with all` adds it"
             if image.startswith(_PUBLISHED):
-                message += f". On another cluster, {_with_published_name(observation, image)}"
+                message += f". On another cluster, {_with_published_name(observation, pod, status)}"
             return _about_pod(
                 observation,
                 Reason.IMAGE_NOT_PULLED,
@@ -74,13 +74,28 @@ def image_not_pulled(observation: Observation) -> Finding | None:
     return None
 
 
-def _with_published_name(observation: Observation, image: str) -> str:
-    """Where to set the name that a release has for the image: a stack's list is only for its own runtimes."""
+def _with_published_name(observation: Observation, pod: Json, status: Json) -> str:
+    """Where to set the name that a release has for the image: a stack's list is only for its own runtimes.
+
+    A setting that takes precedence over the list is named only for the container whose image it sets.
+    """
     runtime = facts.named_runtime(observation)
-    is_own = read.text(observation.trainjob, "spec", "trainer", "image") == image
+    is_own = read.text(observation.trainjob, "spec", "trainer", "image") == read.text(status, "image")
     if is_own or runtime.kind != names.CLUSTER_TRAINING_RUNTIME:
         return "set as `image` its name in `images.txt` of a release"
-    return f"the platform team lists it in `artifacts.images`, and leaves out `runtimes.{runtime.name}.image`"
+    way_out = "the platform team lists it in `artifacts.images`"
+    container = read.text(status, "name")
+    if container == names.NODE:
+        return f"{way_out}, and leaves out `runtimes.{runtime.name}.image`"
+    variables = [
+        read.text(variable, "name")
+        for other, spec in read.containers(pod)
+        if read.text(other, "name") == container
+        for variable in read.objects(spec, "env")
+    ]
+    if names.CACHE_IMAGE in variables:
+        return f"{way_out}, and leaves out `dataCache.initializerImage`"
+    return way_out
 
 
 def secret_missing(observation: Observation) -> Finding | None:

@@ -135,14 +135,13 @@ def _sources(images: Sequence[str] | None) -> Iterator[tuple[str, str]]:
     is_allowed = f"{json.dumps(others)}.exists(source, {is_within})"
     if tagged:
         is_allowed += f" || image in {json.dumps(tagged)}"
-    pinned = [parse(source) for source in images if "@" in source]
-    if pinned:
+    if pinned := [source for source in images if "@" in source]:
         is_pinned = (
             "image.endsWith('@' + pin[1]) "
             "&& (image.startsWith(pin[0] + ':') || image.startsWith(pin[0] + '@'))"
         )
-        pins = json.dumps([[image.repository, image.digest] for image in pinned])
-        is_allowed += f" || {pins}.exists(pin, {is_pinned})"
+        pins = dict.fromkeys(pin for source in pinned for pin in _pins(source))
+        is_allowed += f" || {json.dumps(list(pins))}.exists(pin, {is_pinned})"
     of_containers = (
         f"{{pod}}.?{kind}.orValue([]).map(container, container.?image.orValue(''))" for kind in _CONTAINERS
     )
@@ -157,6 +156,14 @@ def _sources(images: Sequence[str] | None) -> Iterator[tuple[str, str]]:
         f"({', '.join(images) or 'none'}), and begin with its name. Use such an image, or ask your platform "
         "team to allow this one (policies.parameters.registries in the stack file).",
     )
+
+
+def _pins(source: str) -> Iterator[tuple[str, str | None]]:
+    """The repository as it is written, as in the stack's own LeaderWorkerSet, and in full; with the digest."""
+    image = parse(source)
+    name = source.partition("@")[0]
+    yield (name.removesuffix(f":{image.tag}") if image.tag else name), image.digest
+    yield image.repository, image.digest
 
 
 def _all(conditions: Iterable[str]) -> str:
