@@ -46,7 +46,7 @@ class Lasting(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Flush, if there is still a reader; Python also does so as it ends, when the stream may be closed."""
+        """Flush, if there is still a reader: at its end, Python also does so where the stream is closed."""
         if not self.lost and not self._stream.closed:
             try:
                 self._stream.flush()

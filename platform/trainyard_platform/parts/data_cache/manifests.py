@@ -159,7 +159,7 @@ def _sources(images: Sequence[str] | None) -> Iterator[tuple[str, str]]:
 
 
 def _pins(source: str) -> Iterator[tuple[str, str | None]]:
-    """The repository as it is written, as in the stack's own LeaderWorkerSet, and in full; with the digest."""
+    """The repository as it is written, as in the stack's LeaderWorkerSet, and in full; with the digest."""
     image = parse(source)
     name = source.partition("@")[0]
     yield (name.removesuffix(f":{image.tag}") if image.tag else name), image.digest
