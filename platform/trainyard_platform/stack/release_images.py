@@ -4,7 +4,6 @@ A stack that lists them names no image of Trainyard elsewhere: `filled` gives th
 image, and `Artifacts.registry` the runtimes of the catalog.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final
 
@@ -57,9 +56,7 @@ def _listed(stack: Mapping[str, Any]) -> dict[str, str]:
     """The images in a stack file that nobody has checked yet."""
     artifacts = stack.get("artifacts")
     images = artifacts.get("images") if isinstance(artifacts, Mapping) else None
-    # What is no image of a release is an error of the list, and not one of the settings too.
-    listed = images if isinstance(images, list) else []
-    return by_name(image for image in listed if isinstance(image, str) and re.search(PINNED, image))
+    return by_name(image for image in images if isinstance(image, str)) if isinstance(images, list) else {}
 
 
 def _of_a_release(images: tuple[str, ...]) -> tuple[str, ...]:
