@@ -6,6 +6,7 @@ import functools
 import gc
 import json
 import os
+import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Generator
@@ -22,6 +23,9 @@ from trainyard_policies.site import parameters
 
 # Tests are of Trainyard's own rules, whatever rules of its own a site has; before anything reads them.
 site.__path__ = []
+# A shell has what runs in the background ignore Ctrl-C, and then the tests that send it wait forever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 parameters.PARAMETERS = {}
 
 END_TO_END = "tests/e2e/"
