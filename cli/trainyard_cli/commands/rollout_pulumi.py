@@ -369,19 +369,22 @@ class _Passing:
         self.signals: list[int] = []
         self._process: subprocess.Popen[str] | None = None
         self._passed: float | None = None
+        self._lock = threading.Lock()
 
     def to(self, process: subprocess.Popen[str]) -> None:
         """Pass them on to this process, also one that came before it."""
-        self._process = process
-        if self.signals and self._passed is None:
-            self._pass_on()
+        with self._lock:
+            self._process = process
+            if self.signals and self._passed is None:
+                self._pass_on()
 
-    def take(self, number: int, _: object) -> None:
+    def take(self, number: int) -> None:
         """Handle a signal."""
-        self.signals.append(number)
-        again = number == signal.SIGINT and time.monotonic() - (self._passed or 0.0) >= _SAME_CTRL_C
-        if self._passed is None or again:
-            self._pass_on()
+        with self._lock:
+            self.signals.append(number)
+            again = number == signal.SIGINT and time.monotonic() - (self._passed or 0.0) >= _SAME_CTRL_C
+            if self._passed is None or again:
+                self._pass_on()
 
     def _pass_on(self) -> None:
         if self._process is not None:
@@ -391,11 +394,31 @@ class _Passing:
 
 @contextmanager
 def _passed_on() -> Iterator[_Passing]:
+    """Pass signals on, by a thread that reads their numbers.
+
+    A handler in Python runs only between two steps of the main thread, which reads what Pulumi writes: for a
+    signal right before such a read, a handler would run when Pulumi has written more, or never.
+    """
     passing = _Passing()
     heard = [number for number in _PASSED_ON if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, passing.take) for number in heard}
+    arrived, arriving = os.pipe()
+    os.set_blocking(arriving, False)
+
+    def take() -> None:
+        while number := os.read(arrived, 1):
+            if number[0] in heard:
+                passing.take(number[0])
+
+    before = {number: signal.signal(number, lambda *_: None) for number in heard}
+    other = signal.set_wakeup_fd(arriving, warn_on_full_buffer=False)
+    taking = threading.Thread(target=take, daemon=True)
+    taking.start()
     try:
         yield passing
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        signal.set_wakeup_fd(other)
+        os.close(arriving)
+        taking.join()
+        os.close(arrived)
