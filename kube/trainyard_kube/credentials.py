@@ -19,7 +19,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, ClassVar, Final, NoReturn, Protocol
 from urllib.parse import SplitResult, quote, urlsplit
 
 import aiohttp
@@ -386,13 +386,13 @@ def _path(text: str) -> Path:
 
 
 def _may_exist(path: Path) -> bool:
-    """Whether it exists, or nobody may look: whoever reads it then says so."""
+    """Whether it exists, or nobody can look, as for a share that is not connected: its reader says why."""
     try:
-        path.stat()  # from Python 3.14 on, Path.exists() says that there is none
-    except PermissionError:
-        return True
-    except (OSError, ValueError):
+        path.stat()  # from Python 3.14 on, Path.exists() takes each error for a file that is not there
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return False
+    except OSError:
+        return True
     return True
 
 
@@ -491,12 +491,22 @@ class _Kubeconfig(msgspec.Struct):
     users: list[_NamedUser] | None = None
 
 
+class _Loader(yaml.SafeLoader):
+    """PyYAML's, but what looks like a date is a text, as for kubectl."""
+
+    yaml_implicit_resolvers: ClassVar = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
 def _document(path: Path) -> Mapping[str, Any]:
     try:
-        document = yaml.safe_load(path.read_bytes())  # UTF-8, or UTF-16 with its mark, as Windows writes it
+        # UTF-8, or UTF-16 with its mark, as Windows writes it.
+        document = yaml.load(path.read_bytes(), Loader=_Loader)  # noqa: S506 (a safe loader)
     except OSError as error:
         raise CredentialsError(f"kubeconfig {path}: {error.strerror}") from error
-    except (yaml.YAMLError, AttributeError, LookupError, ValueError) as error:  # as PyYAML does for a date
+    except (yaml.YAMLError, AttributeError, LookupError, ValueError) as error:  # as PyYAML for `!!int x`
         raise CredentialsError(f"kubeconfig {path}: not YAML: {' '.join(str(error).split())}") from error
     if document is None:  # empty, as kubectl config unset leaves it, or a tool that has not filled it yet
         return {}
@@ -523,8 +533,7 @@ def _credentials(
     tls: ssl.SSLContext | None = None
     tls_files: TlsFiles | None = None
     ca: bytes | None = None
-    # As client-go: a token that stands in the kubeconfig, or in a file, is used instead of the plugin's.
-    plugin = None if user.get("token") or user.get("tokenFile") else user.get("exec")
+    plugin = None if _has_its_own(user) else user.get("exec")
     if urlsplit(server).scheme == "https":  # also of HTTPS://
         try:
             ca = _pem(cluster, "certificate-authority", cluster_dir)
@@ -565,6 +574,13 @@ def _credentials(
         source=f"kubeconfig {where}",
         impersonation=_impersonation(user, where),
     )
+
+
+def _has_its_own(user: Mapping[str, Any]) -> bool:
+    """Whether a token or certificate is in the kubeconfig or a file: client-go then runs no plugin."""
+    certificate = user.get("client-certificate-data") or user.get("client-certificate")
+    key = user.get("client-key-data") or user.get("client-key")
+    return bool(user.get("token") or user.get("tokenFile") or (certificate and key))
 
 
 class _Impersonation(msgspec.Struct):

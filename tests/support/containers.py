@@ -38,8 +38,8 @@ class Containers(FakeApi):
         """The pod of each connection that was forwarded."""
         self.cut = False
         """Whether connections are cut once the command has printed something."""
-        self.allowed = True
-        """Whether a SelfSubjectAccessReview is granted."""
+        self.allowed = {"create", "get"}
+        """The verbs for which a SelfSubjectAccessReview is granted."""
         self.put(f"{JOBS}/tj", {"status": {"trainyard": {"state": "Running"}}})
         for index in range(nodes):
             self.node(index)
@@ -84,7 +84,8 @@ class Containers(FakeApi):
 
     async def _post(self, request: web.Request, body: Any) -> web.Response:
         if request.path.endswith("/selfsubjectaccessreviews"):
-            return web.json_response({**body, "status": {"allowed": self.allowed}}, status=201)
+            is_allowed = body["spec"]["resourceAttributes"]["verb"] in self.allowed
+            return web.json_response({**body, "status": {"allowed": is_allowed}}, status=201)
         return await super()._post(request, body)
 
     # --- exec -------------------------------------------------------------------

@@ -418,7 +418,7 @@ def test_rights_that_are_lost_end_it_with_a_sentence() -> None:
 
 
 def test_without_the_right_to_see_pods_the_states_follow_to_the_exit_code_of_the_job() -> None:
-    api, out, err = PodLogs(), io.StringIO(), io.StringIO()
+    api, out, err, afterwards = PodLogs(), io.StringIO(), io.StringIO(), io.StringIO()
 
     def attach(url: str, err: io.StringIO) -> int:
         for _ in range(2):  # explain looks at them too
@@ -432,14 +432,18 @@ def test_without_the_right_to_see_pods_the_states_follow_to_the_exit_code_of_the
             await eventually(lambda: attaching.done() or api.watched(TRAINJOB.rpartition("/")[0]))
             attempt = {**ATTEMPT, "reason": "Error", "exitCode": 42}
             api.ends("Failed", trainyard={"attempts": [attempt]})
-            return await attaching, await asyncio.to_thread(attach, url, io.StringIO())
+            return await attaching, await asyncio.to_thread(attach, url, afterwards)
 
     assert (run_test(answer, timeout=60), out.getvalue()) == ((42, 42), "")
     runs, hidden, cause, step = err.getvalue().splitlines()
     assert runs == "TrainJob team/tj is Running, 1/1 nodes ready"
-    assert hidden == "you are not allowed to list pods in namespace team: only the states of the job follow"
+    assert hidden == (
+        "you are not allowed to list pods in namespace team: "
+        "only the states and the outcome of the job follow"
+    )
     assert cause.startswith("TrainJob team/tj has failed: AttemptFailed: ")
     assert step.startswith("Next step: ")
+    assert afterwards.getvalue().splitlines() == [hidden, cause, step]
 
 
 def test_a_log_that_can_no_longer_be_read_does_not_hold_up_the_end() -> None:

@@ -147,6 +147,20 @@ def test_a_token_of_the_kubeconfig_is_used_instead_of_the_plugins_as_by_kubectl(
     assert not (folder / "runs").exists()
 
 
+def test_a_client_certificate_of_the_kubeconfig_is_used_instead_of_the_plugins_as_by_kubectl(
+    folder: Path,
+) -> None:
+    config = Path(kubeconfig(folder, "https://10.0.0.1", plugin(folder, {"token": "first"})))
+    document = yaml.safe_load(config.read_text())
+    for name, pem in zip(("client-certificate", "client-key"), client_certificate("ada"), strict=True):
+        (folder / name).write_text(pem)
+        document["users"][0]["user"][name] = name
+    config.write_text(yaml.safe_dump(document))
+    loaded = connection.load(str(config), None)
+    assert (loaded.token, loaded.token_source) == (None, None)
+    assert not (folder / "runs").exists()
+
+
 def test_a_plugin_is_run_again_when_its_token_has_expired(folder: Path) -> None:
     async def test() -> None:
         async with cluster(bearer("second")).serving() as url:

@@ -177,9 +177,10 @@ def test_a_client_that_is_gone_ends_its_connection_after_some_silence(
     assert run_test(test, timeout=120) == ""
 
 
-def test_the_right_that_is_missing_is_named_before_anybody_connects(tmp_path: Path) -> None:
+@pytest.mark.parametrize("verb", ["get", "create"])
+def test_the_right_that_is_missing_is_named_before_anybody_connects(tmp_path: Path, verb: str) -> None:
     api = Containers(tmp_path)
-    api.allowed = False
+    api.allowed.remove(verb)
 
     async def act(_: int) -> None:
         raise AssertionError

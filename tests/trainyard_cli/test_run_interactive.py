@@ -171,8 +171,9 @@ def test_a_reader_that_is_gone_before_the_job_is_told_of_cancels_the_job(
     assert not desk.is_there
 
 
-def test_without_the_right_to_open_a_shell_nothing_is_sent(desk: Desk) -> None:
-    desk.allowed = False
+@pytest.mark.parametrize("verb", ["get", "create"])
+def test_without_the_right_to_open_a_shell_nothing_is_sent(desk: Desk, verb: str) -> None:
+    desk.allowed.remove(verb)
     created: list[object] = []
 
     async def create(_: object) -> dict[str, Any]:

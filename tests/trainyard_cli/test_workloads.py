@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from tests.support import kueues, objects
 from tests.support.fake_api import FakeApi, run, status
@@ -97,6 +98,25 @@ def test_without_the_right_to_list_jobsets_the_state_that_the_operator_reports_c
     its = seen(api)
     assert [(job.state, job.started) for job in its.jobs] == [(state, started)]
     assert its.unseen == {"jobsets.jobset.x-k8s.io": "you are not allowed to list them"}
+
+
+def test_a_jobset_that_was_seen_counts_also_if_the_rest_of_them_was_not() -> None:
+    class FirstPage(FakeApi):
+        async def _get(self, request: web.Request, body: Any) -> web.Response:
+            if request.path.endswith("/jobsets") and "continue" in request.query:
+                return web.json_response(status(403, "Forbidden"), status=403)
+            return await super()._get(request, body)
+
+    api = FirstPage()
+    api.page_size = 1
+    for name in ("tj", "other"):
+        job = objects.trainjob()
+        job["metadata"] |= {"name": name, "uid": name}
+        api.put(f"{objects.JOBS}/{name}", {**job, "status": {"trainyard": {"state": "Blocked"}}})
+        jobset = objects.jobset(owner=name, spec={"suspend": True, "replicatedJobs": []})
+        jobset["metadata"]["name"] = name
+        api.put(f"{objects.JOBSETS}/{name}", jobset)
+    assert [(job.name, job.started) for job in seen(api).jobs] == [("tj", True), ("other", False)]
 
 
 @pytest.mark.parametrize(

@@ -421,7 +421,7 @@ def test_what_a_kubeconfig_must_not_ask_for_is_said_in_one_line(
 def test_a_missing_or_broken_kubeconfig_is_said_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(CredentialsError, match="No such file"):
         credentials.load(str(tmp_path / "none"))
-    for text in ("{[", "a: 2026-11-31", 'a: !!int ""'):
+    for text in ("{[", "a: !!timestamp 2026-11-31", 'a: !!int ""'):
         (tmp_path / "bad").write_text(text)
         with pytest.raises(CredentialsError, match="not YAML"):
             credentials.load(str(tmp_path / "bad"))
@@ -510,6 +510,38 @@ def test_a_kubeconfig_that_nobody_may_look_for_is_not_taken_for_none(
         with pytest.raises(CredentialsError) as caught:
             credentials.load()
     assert str(caught.value) == f"kubeconfig {tmp_path}/.kube/config: Permission denied"
+
+
+def test_a_kubeconfig_on_a_share_that_is_not_connected_is_not_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    share, other = tmp_path / "share", kubeconfig(tmp_path, user={"token": "secret"})
+    stat, read = Path.stat, Path.read_bytes
+
+    def unless_of_the_share(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(path: Path, *positional: Any, **named: Any) -> Any:
+            if path == share:
+                raise OSError(errno.ENOTCONN, "Transport endpoint is not connected", str(path))
+            return function(path, *positional, **named)
+
+        return call
+
+    monkeypatch.setenv("KUBECONFIG", f"{share}:{other}")
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "stat", unless_of_the_share(stat))
+        patched.setattr(Path, "read_bytes", unless_of_the_share(read))
+        with pytest.raises(CredentialsError) as caught:
+            credentials.load()
+    assert str(caught.value) == f"kubeconfig {share}: Transport endpoint is not connected"
+
+
+def test_a_namespace_of_a_kubeconfig_that_looks_like_a_date_is_a_text(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path, user={"token": "secret"})
+    document = yaml.safe_load(path.read_text())
+    document["contexts"][0]["context"]["namespace"] = "2026-12-01"
+    path.write_text(yaml.safe_dump(document).replace("'2026-12-01'", "2026-12-01"))
+    assert "namespace: 2026-12-01" in path.read_text()
+    assert credentials.load(str(path)).namespace == "2026-12-01"
 
 
 def test_sessions_do_not_ask_for_compression() -> None:

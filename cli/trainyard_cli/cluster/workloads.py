@@ -65,7 +65,8 @@ async def look(client: Client, *, pools: bool) -> Seen:
         workload = admitted.get(trainjob.uid) or admitted.get("" if jobset is None else jobset.uid, {})
         place, by = places.get(key, frozenset()), schedulers.get(key, frozenset())
         job = _seen(trainjob, jobset, workload, queues, pools=place, schedulers=by)
-        seen.jobs.append(_by_its_state(job, trainjob) if JOBSETS.full_name in seen.unseen else job)
+        hidden = jobset is None and JOBSETS.full_name in seen.unseen
+        seen.jobs.append(_by_its_state(job, trainjob) if hidden else job)
     return seen
 
 

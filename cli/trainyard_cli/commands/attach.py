@@ -159,7 +159,7 @@ async def _follow_as_allowed(
     try:
         return await follow(credentials, namespace, job, wanted, states=states, printer=printer, say=say)
     except HiddenLogsError as error:
-        say(f"{error}: only the states of the job follow")
+        say(f"{error}: only the states and the outcome of the job follow")
     async with connection.client(credentials, "attach") as client:
         logs = Logs(client, namespace, job, wanted, changed=states.heard, unanswered=states.unanswered)
         trainjob = await logs.trainjob()
