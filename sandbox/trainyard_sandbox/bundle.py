@@ -213,7 +213,7 @@ def _unusable(where: str, problem: str) -> SandboxError:
 def _place(where: str) -> tuple[Place, str | None]:
     """Where a bundle is, and the SHA-256 of its index if that is said."""
     if "://" not in where:
-        path = Path(where).expanduser()
+        path = Path(os.path.expanduser(where))
         if not path.exists():
             raise _unusable(where, "there is no such file or folder")
         return (Folder(path) if path.is_dir() else Archive(path)), None

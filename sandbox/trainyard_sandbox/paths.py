@@ -31,7 +31,12 @@ def cache_dir() -> Path:
 
 def _whole(path: str) -> Path:
     """The same path for programs that start in another folder; no shell has to have replaced a `~`."""
-    return Path(path).expanduser().absolute()
+    expanded = os.path.expanduser(path)
+    if expanded.startswith("~"):
+        raise SandboxError(
+            f"the cache would be in {path}, but there is no such home folder: set TRAINYARD_CACHE to a folder"
+        )
+    return Path(expanded).absolute()
 
 
 @dataclass(frozen=True)

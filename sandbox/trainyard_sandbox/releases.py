@@ -206,7 +206,7 @@ def _place(of: Archive) -> tuple[Folder | Address, str]:
     if "://" in where:
         require_safe(where, f"{VARIABLE}={where}")
         return Address(where.rstrip("/")), of.name
-    folder = Path(where).expanduser()
+    folder = Path(os.path.expanduser(where))
     if not folder.is_dir():
         raise SandboxError(
             f"{VARIABLE}={where}: must be {NONE}, a folder, or an address that begins with https://; there"

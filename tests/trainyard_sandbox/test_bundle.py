@@ -223,6 +223,7 @@ def test_a_proxy_of_the_environment_is_asked(machine: Machine, monkeypatch: pyte
             "which `trainyard sandbox bundle` prints.",
         ),
         ("/no/such/bundle", f"there is no such file or folder. {OTHERWISE}"),
+        ("~no-such-user/bundle", f"there is no such file or folder. {OTHERWISE}"),
         ("/dev/null", f"it is no tar: empty file. {OTHERWISE}"),
         (__file__, f"it is no tar: invalid header. {OTHERWISE}"),
         ("http://127.0.0.1:1/x#sha256=" + "0" * 64, f"Connection refused. {OTHERWISE}"),

@@ -72,6 +72,16 @@ def test_the_cache_is_one_folder_for_programs_that_start_elsewhere(
     assert cache_dir() == tmp_path / folder
 
 
+def test_a_cache_in_the_home_of_nobody_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINYARD_CACHE", "~no-such-user/cache")
+    with pytest.raises(
+        SandboxError,
+        match=r"^the cache would be in ~no-such-user/cache, but there is no such home folder: "
+        r"set TRAINYARD_CACHE to a folder$",
+    ):
+        cache_dir()
+
+
 class Go:
     """Leaves what a build leaves, empty."""
 

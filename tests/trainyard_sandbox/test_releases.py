@@ -292,9 +292,9 @@ def test_a_folder_can_be_the_mirror(machine: Machine, monkeypatch: pytest.Monkey
     ("where", "said"),
     [
         ("http://example.com", "must begin with https://."),
-        (
-            "/no/such/folder",
-            "must be none, a folder, or an address that begins with https://; there is no such folder.",
+        *(
+            (folder, "must be none, a folder, or an address that begins with https://; there is no such folder.")
+            for folder in ("/no/such/folder", "~no-such-user/folder")
         ),
     ],
 )
