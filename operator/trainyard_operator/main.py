@@ -116,8 +116,12 @@ class Operator(Wiring):
 
     async def _supervise(self, name: str, task: Callable[[], Awaitable[None]]) -> None:
         """Run a task until the process stops: if anything else ends it, log that and restart it."""
+        pauses = False
         while True:
             try:
+                if pauses:
+                    await asyncio.sleep(1.0)
+                pauses = True
                 await task()
             except (GeneratorExit, KeyboardInterrupt, SystemExit):
                 raise
@@ -128,7 +132,6 @@ class Operator(Wiring):
                 _forget_cancellations()
             except BaseException:  # such as a panic of Rust code, which is no Exception
                 logger.exception("task %s failed and is restarted", name)
-            await asyncio.sleep(1.0)
 
     async def _reach(self, client: Client) -> bool:
         """Wait for the API server to answer; False if the operator is to stop meanwhile."""

@@ -264,7 +264,8 @@ def test_open_mpi_5_is_told_the_same_as_open_mpi_4_but_for_whole_names():
 def test_who_sets_what_the_operator_sets_for_open_mpi_5_is_warned():
     suffixes = ("prte_default_hostfile", "hwloc_default_binding_policy", "plm_ssh_args")
     env = [{"name": f"PRTE_MCA_{suffix}", "value": "mine"} for suffix in suffixes]
-    answer = validate(trainjob({"trainer": {"env": env}}), None, mpi_runtime())
+    trainer = {"env": env, "command": ["mpirun", "-x", "PRTE_MCA_hwloc_default_binding_policy", "train"]}
+    answer = validate(trainjob({"trainer": trainer}), None, mpi_runtime())
     assert (answer.errors, answer.warnings) == (
         (),
         (

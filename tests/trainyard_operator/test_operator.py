@@ -347,6 +347,8 @@ def test_a_leader_whose_start_of_the_workers_is_cancelled_is_not_alive(
 def test_a_task_that_is_cancelled_before_the_process_stops_is_restarted(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    cancelled = "task upstream was cancelled and is restarted"
+
     async def test() -> None:
         api = FakeApi()
         restarted = asyncio.Event()
@@ -359,12 +361,14 @@ def test_a_task_that_is_cancelled_before_the_process_stops_is_restarted(
             task = next(task for task in running.tasks if task.get_name() == "upstream")
             monkeypatch.setattr(running.upstream, "step", step)
             task.cancel()
+            await eventually(lambda: cancelled in caplog.text)
+            task.cancel()  # also while it waits to be restarted
             await eventually(restarted.is_set)
             assert (task.done(), task.cancelling()) == (False, 0)
         assert all(ended.done() for ended in running.tasks)
 
     run(test)
-    assert "task upstream was cancelled and is restarted" in caplog.text
+    assert caplog.text.count(cancelled) == 2
 
 
 def test_beside_upstreams_controller_it_is_unready_and_writes_nothing() -> None:

@@ -92,9 +92,9 @@ class KopfThread:
             thread.start()
             try:
                 await ended.wait()
-            finally:
+            finally:  # also if a cancellation ends this, and it is run again
+                self.reason = "Kopf's streams have ended and are restarted"
                 await self._shut_down(ended)
-            self.reason = "Kopf's streams have ended and are restarted"
             logger.warning("%s", self.reason)
             self._restarted()
             delay = FIRST_RETRY if self._clock() - since > 60 else min(LAST_RETRY, delay * 2)

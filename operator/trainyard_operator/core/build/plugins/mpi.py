@@ -172,10 +172,11 @@ def _variable_warnings(info: Info) -> Iterator[str]:
     if not any(PurePosixPath(word).name in _STARTERS for word in words):
         return
     forwarded = {word.partition("=")[0] for option, word in pairwise(words) if option == _FORWARD}
+    given_names = [variable["name"] for variable in reserved.variables(info)]
     missing = [
-        variable["name"]
-        for variable in reserved.variables(info)
-        if variable["name"] not in forwarded and not variable["name"].startswith(_OWN_PREFIX)
+        name
+        for name in given_names
+        if name not in forwarded | _OF_OPEN_MPI_5 and not name.startswith(_OWN_PREFIX)
     ]
     if missing:
         more = " and others" if len(missing) > _SHOWN else ""
