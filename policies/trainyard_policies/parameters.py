@@ -74,9 +74,10 @@ class Parameters(StrictModel):
     frameworks: tuple[str, ...] = ()
     """Names of your own frameworks, in addition to the frameworks that Trainyard supports."""
     max_nodes: int = Field(default=10_000, ge=1)
-    """Maximum number of training nodes of a runtime or a TrainJob. Each training node is a pod. Default: 110
-    for each node of `nodePools`, which is the number of pods that a node can run, but at most 10,000. Default
-    without `nodePools`: 10,000, as in the operator."""
+    """Maximum number of training nodes of a runtime or a TrainJob. Each training node is a pod. Also the
+    maximum number of pods of a ReplicatedJob that does not train, and of all such jobs with more than one pod
+    together. Default: 110 for each node of `nodePools`, which is the number of pods that a node can run, but
+    at most 10,000. Default without `nodePools`: 10,000, as in the operator."""
     max_processes_per_node: int | None = Field(default=None, ge=1)
     """Maximum number of processes per training node. Default: no limit."""
     max_resources: dict[str, Quantity] = Field(default={})

@@ -62,8 +62,9 @@ RULE = Rule(
     title="No more nodes, and processes on each, than the platform allows",
     why="A job that requests more nodes than can exist waits forever, and keeps its quota.",
     remedy=(
-        "Request at least 1 and no more than the platform allows, or ask your platform team to allow more "
-        "(policies.parameters.maxNodes and maxProcessesPerNode in the stack file)."
+        "Request at least 1 and no more than the platform allows, also as parallelism of other "
+        "ReplicatedJobs, or ask your platform team to allow more (policies.parameters.maxNodes and "
+        "maxProcessesPerNode in the stack file)."
     ),
     severity=Severity.MEDIUM,
     levels={Subject.RUNTIMES: Level.MANDATORY, Subject.TRAINJOBS: Level.MANDATORY},
