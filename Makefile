@@ -72,11 +72,14 @@ TYPES := $(CACHE)/types
 # One more than there are processors: some tests wait. macOS has no nproc, and only check needs the number.
 PROCESSES = $(shell echo $$(( $$(nproc 2> /dev/null || getconf _NPROCESSORS_ONLN) + 1 )))
 
+# Unlike mv, it moves nothing into a folder that another make has made meanwhile; macOS has no mv -T.
+RENAME = $(BIN)/python -c 'import os, sys; os.rename(*sys.argv[1:])'
+
 define types
 	$(BIN)/mypy; \
 	for file in platform/__main__.py policies/__main__.py .github/scripts/release.py .github/scripts/report.py; do $(BIN)/mypy $$file; done; \
 	$(BIN)/lint-imports; \
-	mkdir -p $(CACHE) && rm -rf $(TYPES).new.* && cp -r .mypy_cache $(TYPES).new.$$$$ && rm -rf $(TYPES) && mv -T $(TYPES).new.$$$$ $(TYPES) || true
+	mkdir -p $(CACHE) && rm -rf $(TYPES).new.* && cp -r .mypy_cache $(TYPES).new.$$$$ && rm -rf $(TYPES) && $(RENAME) $(TYPES).new.$$$$ $(TYPES) 2> /dev/null || true
 endef
 
 UNIT := -m "not sandbox and not long and not soak and not gpu" --ignore tests/e2e
