@@ -294,6 +294,19 @@ def complete_for_kubectl() -> None:
     main()
 
 
+def _missing_without_name(error: OSError) -> str | None:
+    """The message if the current folder is missing, or one for temporary files: errors without a name."""
+    if error.errno != errno.ENOENT or error.filename is not None:
+        return None
+    if error.strerror != os.strerror(errno.ENOENT):  # as of tempfile, which lists the folders that it tried
+        return clean(f"{error.strerror}: make one of them writable and make room, or set TMPDIR")
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return places.GONE
+    return None
+
+
 def exit_code(command: Callable[[], int]) -> int:
     """The exit code of a command; that of the error that ends it, which goes to stderr."""
     try:
@@ -319,8 +332,8 @@ def exit_code(command: Callable[[], int]) -> int:
     except OSError as error:
         # Asking whether a file exists raises too, where a folder may not be searched or a name is too long.
         is_full, has_name = error.errno in _FULL, isinstance(error.filename, str)
-        if error.errno == errno.ENOENT and error.filename is None:  # only the current folder has no name
-            print(places.GONE, file=sys.stderr)
+        if sentence := _missing_without_name(error):
+            print(sentence, file=sys.stderr)
             return UserError.exit_code
         if isinstance(error, BrokenPipeError) or not (is_full or has_name):
             raise

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,19 @@ def test_only_a_command_that_needs_the_current_folder_says_that_it_was_deleted(
         main.main()
     assert (ended.value.code, capsys.readouterr().err) == (2, message)
     assert answered(Path.cwd) == (2, "", "The current folder was deleted: change into one that is there\n")
+
+
+def test_without_a_folder_for_temporary_files_a_command_says_which_it_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/no/such", "/nor/this"])
+    assert answered(tempfile.gettempdir) == (
+        2,
+        "",
+        "No usable temporary directory found in ['/no/such', '/nor/this']: "
+        "make one of them writable and make room, or set TMPDIR\n",
+    )
 
 
 @pytest.mark.parametrize("buffered", [{}, {"PYTHONUNBUFFERED": "1"}], ids=["at its end", "at once"])
