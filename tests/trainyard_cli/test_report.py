@@ -295,6 +295,24 @@ def test_an_image_that_a_stack_newly_lists_is_let_through(clone: Path) -> None:
     assert "`artifacts.images: [] -> " in text
 
 
+def test_the_images_of_the_next_release_are_one_change_that_lets_through(clone: Path) -> None:
+    alone("onprem")
+    images = [f"ghcr.io/acme/train/{name}:1.0.0@sha256:{'0' * 64}" for name in ("trainers", "data-cache")]
+    edit(
+        "stacks/Pulumi.onprem.yaml",
+        "trainyard:platform:\n",
+        f"trainyard:platform:\n    artifacts: {{images: {images}}}\n",
+    )
+    git("add", "--all")
+    git("commit", "--quiet", "--message", "images")
+    git("branch", "--force", "main")
+    for image in images:
+        edit("stacks/Pulumi.onprem.yaml", image, image.replace("1.0.0", "1.0.1"))
+    text = above_the_folds(written())
+    assert text.splitlines()[0] == "## 1 thing newly let through"
+    assert "`artifacts.images: [" in text
+
+
 def test_images_that_begin_alike_are_cut_so_that_what_differs_is_in_sight(clone: Path) -> None:
     image = "registry.example.com/trainyard/operator:"
     edit("stacks/Pulumi.onprem.yaml", f"{image}{VERSION}", f"{image}0.1.0")

@@ -29,6 +29,7 @@ from trainyard_delivery import stack_names
 from trainyard_delivery.replacements import of_stack
 from trainyard_delivery.rollout.outcome import Outcome
 from trainyard_platform.errors import PlatformError
+from trainyard_platform.stack import release_images
 from trainyard_platform.stack.settings import StackSettings
 from trainyard_policies.lint import granted
 from trainyard_policies.settings import Policies
@@ -46,6 +47,8 @@ IMPACT: Final = "impact"
 _AS_OBJECTS: Final = {"runtimes", "node_pools", "queues"}
 """The parts of a stack file that are reported object by object."""
 _POLICIES: Final = "policies"
+_IMAGES: Final = "artifacts.images"
+_CACHE_IMAGE: Final = "dataCache.cacheImage"
 _LETS_THROUGH: Final = re.compile(r"(policies\.|artifacts\.images\b|dataCache\.cacheImage\b)")
 """The settings that decide what pods can be: those of the rules, and images that are allowed in addition."""
 
@@ -262,11 +265,29 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _policies(fields: Iterable[core.Field]) -> tuple[str, ...]:
+    """The changes of settings that decide what pods can be. All images of a release are one change."""
+    letting = [field for field in fields if _LETS_THROUGH.match(field.path)]
+    listed = [field for field in letting if field.path.startswith(_IMAGES)]
+    before = [*_of_pods(field.before for field in listed)]
+    after = [*_of_pods(field.after for field in listed)]
+    others = [
+        field
+        for field in letting
+        if field not in listed and not (field.path == _CACHE_IMAGE and field.after in after)
+    ]
+    images = [core.Field(_IMAGES, before, after)] if before != after else []
     return tuple(
         f"{field.path}: {json.dumps(field.before)} -> {json.dumps(field.after)}"
-        for field in fields
-        if _LETS_THROUGH.match(field.path)
+        for field in (*images, *others)
     )
+
+
+def _of_pods(values: Iterable[Any]) -> Iterator[str]:
+    """The images in these values (each an image or a list), except the operator's: no pod may use it."""
+    for value in values:
+        for image in value if isinstance(value, list) else [value]:
+            if image is not None and release_images.name(image) != names.OPERATOR_IMAGE:
+                yield image
 
 
 def _gone(changed: Sequence[str], folder: Path) -> list[str]:
