@@ -21,7 +21,7 @@ from trainyard_assist.run import interactive
 from trainyard_assist.run.interactive import Waiting
 from trainyard_assist.stops import Answer, Outcome, Seen
 from trainyard_cli import interrupts
-from trainyard_cli.cluster import logs, stops, terminal
+from trainyard_cli.cluster import logs, remote_command, stops, terminal
 from trainyard_cli.commands import attach
 from trainyard_cli.commands import exec as execution
 from trainyard_cli.commands import run_interactive as command
@@ -217,6 +217,23 @@ def test_who_leaves_while_the_job_is_sent_waits_for_the_answer_and_cancels_it(
     code = command.run(nowhere, trainjob, sent, Shell(), out=out, err=err)
     assert (code, out.getvalue(), err.getvalue()) == (130, "", "TrainJob team/tj is cancelled\n")
     assert cancelled == [stored]
+
+
+def test_who_leaves_while_the_right_is_asked_for_has_sent_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainjob = {"metadata": {"name": "tj", "namespace": "team"}}
+
+    async def asks(*_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.sleep(60)
+
+    async def sent(_: object) -> dict[str, Any]:
+        raise AssertionError
+
+    monkeypatch.setattr(remote_command, "require_right", asks)
+    out, err = io.StringIO(), io.StringIO()
+    nowhere = Credentials("http://127.0.0.1:1", None)
+    assert command.run(nowhere, trainjob, sent, Shell(), out=out, err=err) == 130
+    assert (out.getvalue(), err.getvalue()) == ("", "Interrupted: TrainJob team/tj is not sent\n")
 
 
 @pytest.mark.parametrize("keep", [False, True])

@@ -87,14 +87,9 @@ Create = Callable[[Client], Coroutine[Any, Any, dict[str, Any]]]
 def run(
     credentials: Credentials, trainjob: Json, create: Create, shell: Shell, *, out: TextIO, err: TextIO
 ) -> int:
-    """Send the TrainJob, and open the shell in it, if the user may; see `send` and `open_shell`."""
-
-    async def create_if_allowed(client: Client) -> dict[str, Any]:
-        await remote_command.require_right(client, trainjob["metadata"]["namespace"])
-        return await create(client)
-
+    """Send the TrainJob, and open the shell in it; see `send` and `open_shell`."""
     try:
-        stored = send(credentials, trainjob, create_if_allowed, attach.Voice(err))
+        stored = send(credentials, trainjob, create, attach.Voice(err))
     except KeyboardInterrupt:
         return attach.LEFT
     return open_shell(credentials, stored, shell, out=out, err=err)
@@ -104,7 +99,7 @@ def run(
 def send(
     credentials: Credentials, trainjob: Json, create: Create, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Send a TrainJob that nobody needs once this command has ended; returns it as it is stored.
+    """Send a TrainJob that this command runs commands in, and nobody needs afterwards; returns it as stored.
 
     Args:
         credentials: The cluster.
@@ -113,14 +108,20 @@ def send(
         say: Says what became of it after an interrupt.
 
     Raises:
+        UserError: The user may not run commands in pods there: nothing is sent.
         KeyboardInterrupt: It was interrupted, and the TrainJob is cancelled, or is said to run perhaps.
     """
+    name, namespace = trainjob["metadata"]["name"], trainjob["metadata"]["namespace"]
     stored: list[dict[str, Any]] = []
+    is_sent = False
 
     async def keep(client: Client) -> None:
         stored.append(await create(client))
 
     async def wait(client: Client) -> None:
+        nonlocal is_sent
+        await remote_command.require_right(client, namespace)
+        is_sent = True
         creating = asyncio.ensure_future(keep(client))
         try:
             await asyncio.shield(creating)
@@ -131,9 +132,12 @@ def send(
     try:
         connection.ask(credentials, "run", wait)
     except KeyboardInterrupt:
-        name, namespace = trainjob["metadata"]["name"], trainjob["metadata"]["namespace"]
-        may_run = f"Interrupted: TrainJob {namespace}/{name} may run. {end(credentials, trainjob)}"
-        say(cancelled(credentials, stored[0]) if stored else may_run)
+        if stored:
+            say(cancelled(credentials, stored[0]))
+        elif is_sent:
+            say(f"Interrupted: TrainJob {namespace}/{name} may run. {end(credentials, trainjob)}")
+        else:
+            say(f"Interrupted: TrainJob {namespace}/{name} is not sent")
         raise
     return stored[0]
 

@@ -18,7 +18,7 @@ from trainyard_kube.client import ApiError, Client
 from trainyard_kube.credentials import Credentials
 
 from .. import interrupts
-from ..cluster import connection, ranks, remote_command, workspace
+from ..cluster import connection, ranks, workspace
 from ..cluster import run as cluster
 from ..cluster.attach import States
 from ..cluster.logs import Wanted
@@ -43,7 +43,6 @@ def bring(credentials: Credentials, carrier: Json, packed: Packed, *, err: TextI
     say = attach.Voice(err)
 
     async def create(client: Client) -> dict[str, Any]:
-        await remote_command.require_right(client, namespace)
         return await cluster.create(client, carrier)
 
     async def write(client: Client, place: str) -> bool:
