@@ -105,6 +105,11 @@ def suspended_by_user(observation: Observation) -> bool:
     return bool(queue_of_jobset(observation)) or _without_jobset(observation, "state") == State.SUSPENDED
 
 
+def queue_suspends_trainjob(observation: Observation) -> bool:
+    """Whether its queue suspends the TrainJob itself, as far as the operator says so without its JobSet."""
+    return suspended(observation.trainjob) and _without_jobset(observation, "state") == State.QUEUED
+
+
 def _without_jobset(observation: Observation, field: str) -> str:
     """What the operator has written of it into its status, if the user may not see the JobSet; else empty."""
     if Subject.JOBSET not in observation.unseen:

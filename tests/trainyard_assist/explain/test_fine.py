@@ -441,6 +441,15 @@ def test_the_workload_of_a_jobset_that_could_not_be_seen_is_not_said_to_be_none(
     assert Stage("Workload", Mark.UNSEEN, "not seen") in explain(observation).walk
 
 
+def test_the_workload_of_a_trainjob_that_its_queue_suspends_is_missing_also_if_the_jobset_is_unseen() -> None:
+    """It is looked for by the uid of the TrainJob."""
+    held = {**trainjob(more=QUEUED, seconds=600, suspend=True), "status": {"trainyard": {"state": "Queued"}}}
+    observation = seen(trainjob=held, jobset=None, pods=(), workloads=(), unseen={Subject.JOBSET: "no"})
+    finding = explain(observation).finding
+    assert finding is not None
+    assert finding.cause is Reason.WORKLOAD_MISSING
+
+
 class Counted(tuple[Any, ...]):
     """Objects that count how often somebody goes through all of them."""
 

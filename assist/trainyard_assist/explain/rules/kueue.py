@@ -138,6 +138,8 @@ def is_unseen(observation: Observation) -> bool:
     """Whether it may have a Workload that could not be seen: that of its JobSet is looked for by its uid."""
     if observation.workloads:
         return False
+    if facts.queue_suspends_trainjob(observation):  # then the Workload stands for the TrainJob
+        return Subject.WORKLOADS in observation.unseen
     return not observation.unseen.keys().isdisjoint((Subject.WORKLOADS, Subject.JOBSET))
 
 
