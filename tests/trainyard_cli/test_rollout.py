@@ -689,13 +689,14 @@ def test_a_stack_whose_state_cannot_be_read_is_neither_previewed_nor_changed_and
     assert outcomes.read(file, "prod") == Outcome(errors=(UNREADABLE.replace("\n", " ").rstrip(),))
 
 
-def test_of_a_long_output_of_pulumi_the_outcome_has_the_way_out(pulumi: Path) -> None:
-    (pulumi / "pulumi.stack").write_text(f"error: {'the bucket is away, ' * 100}\n")
+def test_of_a_long_output_of_pulumi_the_outcome_has_the_beginning_and_the_way_out(pulumi: Path) -> None:
+    (pulumi / "pulumi.stack").write_text(f"error: BEGIN {'the bucket is away, ' * 100}\n")
     (pulumi / "pulumi.stack.code").write_text("255")
     file = pulumi / "outcome.json"
     assert answer(pulumi, *PREVIEW, outcome=file)[0] == 2
     [error] = outcomes.read(file, "prod").errors
-    assert (len(error), error[:3]) == (1000, "...")
+    assert len(error) == 999
+    assert error.startswith("pulumi stack: exit code 255: error: BEGIN the bucket")
     assert error.endswith("pulumi stack export --stack prod")
 
 

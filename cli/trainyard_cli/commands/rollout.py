@@ -310,9 +310,10 @@ def _write(file: Path | None, stack: str, outcome: Outcome) -> None:
 
 
 def _with_its_end(text: str) -> str:
-    """As `clean`, but of a long text the end, where the way out stands after the output of Pulumi."""
-    line = printable(text).rstrip()
-    return line if len(line) <= LONGEST else f"...{line[3 - LONGEST :]}"
+    """As `clean`, but of a long text also the end, where the way out stands after the output of Pulumi."""
+    line, gap = printable(text).rstrip(), " ... "
+    half = (LONGEST - len(gap)) // 2
+    return line if len(line) <= LONGEST else f"{line[:half]}{gap}{line[-half:]}"
 
 
 def _conflicts(

@@ -409,8 +409,8 @@ def _passed_on() -> Iterator[_Passing]:
             if number[0] in heard:
                 passing.take(number[0])
 
+    other = signal.set_wakeup_fd(arriving, warn_on_full_buffer=False)  # first: handlers take no notice
     before = {number: signal.signal(number, lambda *_: None) for number in heard}
-    other = signal.set_wakeup_fd(arriving, warn_on_full_buffer=False)
     taking = threading.Thread(target=take, daemon=True)
     taking.start()
     try:
