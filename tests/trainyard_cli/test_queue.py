@@ -163,6 +163,8 @@ def test_what_the_rights_lack_is_said_in_a_sentence_each() -> None:
         "the quota of ClusterQueue gpus: you are not allowed to see it",
         "the jobs that wait: you are not allowed to list Workloads",
     )
+    [door] = queue.document(seen)["localQueues"]
+    assert (door["pending"], door["waiting"]) == (2, [])
     out, err = printed(seen)
     assert out == "LocalQueue default: ClusterQueue gpus\nJobs with quota: 1; waiting: 2\n"
     assert err.splitlines() == [f"Not everything is visible: {words}" for words in seen.unseen]

@@ -97,6 +97,7 @@ def door_json(door: Door) -> dict[str, Any]:
         "stopped": clean(door.closed) or None,
         "reserving": door.running,
         "quota": None if queue is None else [_line_json(line) for line in door.lines],
+        "pending": door.waits,
         "waiting": [_waiting_json(waiting) for waiting in door.waiting],
     }
 
