@@ -499,8 +499,9 @@ def test_explain_says_all_about_a_rule():
         0,
         "node-bounds: No more nodes, and processes on each, than the platform allows.\n\nWhy:        A job "
         "that requests more nodes than can exist waits forever, and keeps its quota.\nWay out:    "
-        "Request at least 1 and no more than the platform allows, or ask your platform team to allow more "
-        "(policies.parameters.maxNodes and maxProcessesPerNode in the stack file).\nSeverity:   "
+        "Request at least 1 and no more than the platform allows, also as parallelism of other "
+        "ReplicatedJobs, or ask your platform team to allow more (policies.parameters.maxNodes and "
+        "maxProcessesPerNode in the stack file).\nSeverity:   "
         "medium\nLevels:     runtimes: mandatory, trainJobs: mandatory\nParameters: maxNodes, "
         "maxProcessesPerNode\n--fix:      leaves it to you\nException:  policy.trainyard.dev/node-bounds: "
         '"until=YYYY-MM-DD; reason"\nMore:       docs/policies/rules.md#node-bounds\n',
