@@ -208,6 +208,7 @@ def test_the_json_has_the_documented_shape() -> None:
                 "queueingStrategy": "BestEffortFIFO",
                 "stopped": None,
                 "reserving": 1,
+                "pending": 1,
                 "quota": [
                     {
                         "flavor": "h100",
