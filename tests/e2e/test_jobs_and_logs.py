@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -83,20 +84,23 @@ def test_who_belongs_to_a_team_reads_the_logs_of_all_nodes(team_a: Cluster, pers
     assert (absent.returncode, absent.stderr) == (2, "TrainJob logs has no rank 7: it has 0, 1\n")
 
 
-def test_a_job_is_followed_over_a_new_pod_to_its_end(team_a: Cluster) -> None:
+def test_a_job_is_followed_over_a_new_pod_to_its_end(team_a: Cluster, tmp_path: Path) -> None:
     """The pod of rank 0 is deleted: what both of its pods print is printed, each line once."""
     team_a.apply(two_nodes("followed", f"{COUNTS}{UNTIL_TOLD}"))
-    with subprocess.Popen(
-        [TRAINYARD, "logs", "followed", "--follow"],
-        env=of(team_a, "ada"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as following:
+    printed = tmp_path / "printed"
+    with (
+        printed.open("w") as file,
+        subprocess.Popen(
+            [TRAINYARD, "logs", "followed", "--follow"],
+            env=of(team_a, "ada"),
+            stdout=file,
+            stderr=subprocess.STDOUT,
+        ) as following,
+    ):
         try:
             first = eventually("both run", lambda: ready(team_a, "followed"))
-            for pod in first:
-                eventually("it has counted", lambda pod=pod: counted(team_a, pod))
+            # Nobody can read the lines of a pod that is gone, so it waits for its reader.
+            eventually("both are printed", lambda: printed.read_text().count(" | step 3\n") == 2)
             [lost] = [pod for pod in first if index(pod) == "0"]
             team_a.kubectl("delete", "pod", lost["metadata"]["name"])
             second = eventually("both run again", lambda: ready(team_a, "followed", without=lost))
@@ -104,11 +108,11 @@ def test_a_job_is_followed_over_a_new_pod_to_its_end(team_a: Cluster) -> None:
                 eventually("it has counted", lambda pod=pod: counted(team_a, pod))
                 finish(team_a, pod)
             team_a.wait_for_condition("followed", "Complete", within=LEARNED)
-            out, _ = following.communicate(timeout=LEARNED.now)
+            following.wait(timeout=LEARNED.now)
         finally:
             following.kill()
-    assert following.returncode == 0, out
-    lines = out.splitlines()
+    lines = printed.read_text().splitlines()
+    assert following.returncode == 0, lines
     assert lines[-1] == "TrainJob team-a/followed is Complete"
     steps = [f"step {step}" for step in (1, 2, 3)]
     assert [line for line in lines if line.startswith("0 | ")] == [f"0 | {step}" for step in 2 * steps]
