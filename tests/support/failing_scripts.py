@@ -66,6 +66,8 @@ NCCL = (
     "process exiting prematurely."
 )
 WAITS = "time.sleep(30)"
+BEGUN = "os.environ['TMPDIR'] + '/begun'"
+"""A file by which a script waits for another, which may start later."""
 PREFACE = "import asyncio, os, signal, subprocess, sys, threading, time\n"
 
 
@@ -328,7 +330,10 @@ CASES: tuple[Failing, ...] = (
     ),
     Failing(
         "a victim of NCCL within a millisecond",
-        (f"raise RuntimeError('{NCCL}')", "raise ValueError('no')"),
+        (
+            f"while not os.path.exists({BEGUN}): time.sleep(0.001)\nraise RuntimeError('{NCCL}')",
+            f"open({BEGUN}, 'w').close(); raise ValueError('no')",
+        ),
         1,
         1,
         "ValueError: no",
