@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import os
 import shlex
 import ssl
@@ -19,7 +20,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Final, NoReturn, Protocol
+from typing import Any, Final, NoReturn, Protocol
 from urllib.parse import SplitResult, quote, urlsplit
 
 import aiohttp
@@ -391,8 +392,8 @@ def _may_exist(path: Path) -> bool:
         path.stat()  # from Python 3.14 on, Path.exists() takes each error for a file that is not there
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return False
-    except OSError:
-        return True
+    except OSError as error:
+        return error.errno not in (errno.EINVAL, errno.ENAMETOOLONG)  # no file can have such a name
     return True
 
 
@@ -494,10 +495,11 @@ class _Kubeconfig(msgspec.Struct):
 class _Loader(yaml.SafeLoader):
     """PyYAML's, but what looks like a date is a text, as for kubectl."""
 
-    yaml_implicit_resolvers: ClassVar = {
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
 
 
 def _document(path: Path) -> Mapping[str, Any]:

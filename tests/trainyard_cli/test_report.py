@@ -310,7 +310,24 @@ def test_the_images_of_the_next_release_are_one_change_that_lets_through(clone: 
         edit("stacks/Pulumi.onprem.yaml", image, image.replace("1.0.0", "1.0.1"))
     text = above_the_folds(written())
     assert text.splitlines()[0] == "## 1 thing newly let through"
-    assert "`artifacts.images: [" in text
+    assert "`artifacts.images: another image for trainers, data-cache`" in text
+
+
+def test_a_list_of_images_without_the_operators_lets_through(clone: Path) -> None:
+    """Only with all images of a release do the default registries leave out their name at Docker Hub."""
+    alone("onprem")
+    names = ("operator", "trainers")
+    images = [f"registry.example.com/trainyard/{name}:1.0.0@sha256:{'0' * 64}" for name in names]
+    file = "stacks/Pulumi.onprem.yaml"
+    edit(file, f"registry.example.com/trainyard/operator:{VERSION}", images[0])
+    edit(file, "trainyard:platform:\n", f"trainyard:platform:\n    artifacts: {{images: {images}}}\n")
+    git("add", "--all")
+    git("commit", "--quiet", "--message", "images")
+    git("branch", "--force", "main")
+    edit(file, f"{{images: {images}}}", f"{{images: {images[1:]}}}")
+    text = above_the_folds(written())
+    assert text.splitlines()[0] == "## 1 thing newly let through"
+    assert '`artifacts.images: ["registry.example.com/trainyard/operator:1.0.0@' in text
 
 
 def test_images_that_begin_alike_are_cut_so_that_what_differs_is_in_sight(clone: Path) -> None:

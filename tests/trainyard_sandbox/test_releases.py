@@ -288,14 +288,15 @@ def test_a_folder_can_be_the_mirror(machine: Machine, monkeypatch: pytest.Monkey
     assert machine.holds() == FETCHED
 
 
+NO_FOLDER = "must be none, a folder, or an address that begins with https://; there is no such folder."
+
+
 @pytest.mark.parametrize(
     ("where", "said"),
     [
         ("http://example.com", "must begin with https://."),
-        *(
-            (folder, "must be none, a folder, or an address that begins with https://; there is no such folder.")
-            for folder in ("/no/such/folder", "~no-such-user/folder")
-        ),
+        ("/no/such/folder", NO_FOLDER),
+        ("~no-such-user/folder", NO_FOLDER),
     ],
 )
 def test_a_mirror_that_cannot_be_one_is_refused(

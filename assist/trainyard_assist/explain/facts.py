@@ -27,6 +27,7 @@ from ..read import (
     texts,
     uid,
 )
+from ..stops import held_by_kueue
 from .model import Observation, Ref, Subject
 
 
@@ -106,8 +107,9 @@ def suspended_by_user(observation: Observation) -> bool:
 
 
 def queue_suspends_trainjob(observation: Observation) -> bool:
-    """Whether its queue suspends the TrainJob itself, as far as the operator says so without its JobSet."""
-    return suspended(observation.trainjob) and _without_jobset(observation, "state") == State.QUEUED
+    """Whether its queue suspends the TrainJob itself, as far as that is known without its JobSet."""
+    is_queued = _without_jobset(observation, "state") == State.QUEUED
+    return suspended(observation.trainjob) and is_queued and held_by_kueue(observation.trainjob)
 
 
 def _without_jobset(observation: Observation, field: str) -> str:

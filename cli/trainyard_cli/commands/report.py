@@ -265,29 +265,31 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _policies(fields: Iterable[core.Field]) -> tuple[str, ...]:
-    """The changes of settings that decide what pods can be. All images of a release are one change."""
+    """The changes of settings that decide what pods can be: a sentence each, of all images together one."""
     letting = [field for field in fields if _LETS_THROUGH.match(field.path)]
     listed = [field for field in letting if field.path.startswith(_IMAGES)]
-    before = [*_of_pods(field.before for field in listed)]
-    after = [*_of_pods(field.after for field in listed)]
-    others = [
-        field
-        for field in letting
-        if field not in listed and not (field.path == _CACHE_IMAGE and field.after in after)
-    ]
-    images = [core.Field(_IMAGES, before, after)] if before != after else []
-    return tuple(
-        f"{field.path}: {json.dumps(field.before)} -> {json.dumps(field.after)}"
-        for field in (*images, *others)
+    before = [*_images(field.before for field in listed)]
+    after = [*_images(field.after for field in listed)]
+    images = []
+    if [*map(release_images.name, before)] != [*map(release_images.name, after)]:
+        # Without all of them, others are let through too.
+        images = [f"{_IMAGES}: {json.dumps(before)} -> {json.dumps(after)}"]
+    elif others := [name for name in map(release_images.name, after) if name != names.OPERATOR_IMAGE]:
+        images = [f"{_IMAGES}: another image for {', '.join(others)}"]  # no pod may use the operator's
+    return (
+        *images,
+        *(
+            f"{field.path}: {json.dumps(field.before)} -> {json.dumps(field.after)}"
+            for field in letting
+            if field not in listed and not (field.path == _CACHE_IMAGE and field.after in after)
+        ),
     )
 
 
-def _of_pods(values: Iterable[Any]) -> Iterator[str]:
-    """The images in these values (each an image or a list), except the operator's: no pod may use it."""
+def _images(values: Iterable[Any]) -> Iterator[str]:
+    """The images in these values, each an image, a list or None."""
     for value in values:
-        for image in value if isinstance(value, list) else [value]:
-            if image is not None and release_images.name(image) != names.OPERATOR_IMAGE:
-                yield image
+        yield from value if isinstance(value, list) else [value] if value else []
 
 
 def _gone(changed: Sequence[str], folder: Path) -> list[str]:

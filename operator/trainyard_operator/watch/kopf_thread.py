@@ -185,6 +185,8 @@ class KopfThread:
         announced = False
         while not stop.is_set():
             await asyncio.sleep(0.25)
+            if stop.is_set():  # meanwhile: streams that end are not announced
+                break
             self.beat = self._clock()
             streams = sum(1 for task in asyncio.all_tasks() if task.get_name().startswith(STREAM_TASK))
             if streams >= len(WATCHED):

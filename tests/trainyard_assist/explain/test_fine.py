@@ -442,12 +442,18 @@ def test_the_workload_of_a_jobset_that_could_not_be_seen_is_not_said_to_be_none(
 
 
 def test_the_workload_of_a_trainjob_that_its_queue_suspends_is_missing_also_if_the_jobset_is_unseen() -> None:
-    """It is looked for by the uid of the TrainJob."""
-    held = {**trainjob(more=QUEUED, seconds=600, suspend=True), "status": {"trainyard": {"state": "Queued"}}}
-    observation = seen(trainjob=held, jobset=None, pods=(), workloads=(), unseen={Subject.JOBSET: "no"})
-    finding = explain(observation).finding
-    assert finding is not None
-    assert finding.cause is Reason.WORKLOAD_MISSING
+    """It is looked for by the uid of the TrainJob. Without Kueue's patch, its user may have suspended it."""
+    queued = {"status": {"trainyard": {"state": "Queued"}}}
+    patches = [{"manager": "kueue.x-k8s.io/manager"}]
+    causes = []
+    for more in ({"runtimePatches": patches}, {}):
+        held = {**trainjob(more=QUEUED, seconds=600, suspend=True, **more), **queued}
+        finding = explain(
+            seen(trainjob=held, jobset=None, pods=(), workloads=(), unseen={Subject.JOBSET: "no"})
+        ).finding
+        assert finding is not None
+        causes.append(finding.cause)
+    assert causes == [Reason.WORKLOAD_MISSING, Reason.WORKLOAD_UNSEEN]
 
 
 class Counted(tuple[Any, ...]):
